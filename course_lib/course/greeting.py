@@ -1,0 +1,25 @@
+"""The lines that `lab.start` prints: which phase, which machine, what waits for another one."""
+
+import platform
+
+from .. import __version__
+from ..exercises import exercises_of, phase
+
+
+def greeting(phase_number: int) -> str:
+    """A few lines of text. Raises KeyError for an unknown phase."""
+    import torch
+
+    this = phase(phase_number)
+    exercises = exercises_of(this.number)
+    points = sum(e.points() for e in exercises)
+    timed = sum(e.points("timed") for e in exercises)
+    lines = [
+        f"Phase {this.number}, {this.title}: {len(exercises)} exercises, {points:g} points",
+        f"course {__version__}, Python {platform.python_version()}, torch {torch.__version__}",
+    ]
+    if torch.cuda.is_available():
+        lines.append(f"device: {torch.cuda.get_device_name()}; everything in this phase can be judged here")
+    else:
+        lines.append(f"device: CPU; {timed:g} of the {points:g} points are measured on a GPU and wait for one")
+    return "\n".join(lines)

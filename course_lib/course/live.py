@@ -1,0 +1,66 @@
+"""The live check: judge a function in the notebook's own kernel, in seconds and on trust, and write down the result."""
+
+import os
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from .. import __version__
+from ..exercises import UnknownExercise, exercise
+from ..grading.exercise import Exercise
+from ..grading.inside.attempt import attempt, check_entry
+from ..grading.inside.quiet import Quiet
+from ..grading.judging import Job, conclude, plan, refused
+from ..grading.verdict import Verdict
+
+RUN_VARIABLE = "COURSE_RUN_ID"  # set by a grading run; a verdict without this run's id is never scored
+
+
+def check_live(exercise_id: str, entry: Any, cell: str = "check", seed: int | None = None) -> Verdict:
+    """The verdict on `entry`. Never raises for what a learner passes in, and writes nothing to stderr.
+
+    seed  draws the cases; by default it is fresh, and stands in the verdict's context so that a run can be repeated
+    """
+    try:
+        known = exercise(exercise_id)
+    except UnknownExercise as error:
+        return Verdict(str(exercise_id)[:60], cell, (), note=str(error))
+    seed = secrets.randbits(62) if seed is None else seed
+    context = run_context(seed)
+    if not known.in_cell(cell):
+        return Verdict(known.id, cell, (), note=f"exercise {known.id} has no {cell} part", context=context)
+    with Quiet():
+        wrong = check_entry(entry, list(known.params))
+    if wrong:
+        return refused(known, cell, wrong, context)
+    return conclude(known, cell, *_attempts(known, cell, entry, seed), context)
+
+
+def run_context(seed: int) -> dict[str, Any]:
+    """What is told beside every verdict: course version, device, seed, and the id of the grading run, if any."""
+    context: dict[str, Any] = {"course_version": __version__, "device": device_name(), "seed": str(seed)}
+    if run := os.environ.get(RUN_VARIABLE):
+        context["run"] = run
+    return context
+
+
+def device_name() -> str:
+    """Name of the CUDA device in use, or "CPU"."""
+    import torch
+
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "CPU"
+
+
+def _attempts(known: Exercise, cell: str, entry: Any, seed: int) -> tuple[list[Job], list[Mapping[str, Any]]]:
+    from importlib import import_module
+
+    runner = import_module(f"course_lib.exercises.runners.{known.runner}")
+    jobs, attempts = plan(known, cell, seed), []
+    for job in jobs:
+        request = job.request(known.in_cell(cell))
+        observe = getattr(runner, request["observe"]) if request["observe"] else None
+        attempts.append(attempt(getattr(runner, request["run"]), entry, request["case"], observe))
+        if attempts[-1]["status"] in ("interrupted", "open"):  # nobody wants to interrupt every single case
+            attempts += [attempts[-1]] * (len(jobs) - len(attempts))
+            break
+    return jobs, attempts

@@ -1,0 +1,85 @@
+"""Phase 1: calls of the learner's functions, and what is measured on the device."""
+
+import statistics
+from typing import Any
+
+import torch
+
+__course_runner__ = True  # messages name the learner's line, not one of this file
+
+COPY_BYTES = 2**30  # far beyond any L2, so that the copy streams from memory
+MATMUL_SIZE = 8192
+
+
+def ridge_points(entry: Any, case: dict) -> Any:
+    """The learner's table of ridge points. A "strided" case arrives as views with gaps, as slices of larger tables do."""
+    if case.get("strided"):
+        case["peak_tflops"] = _with_gaps(case["peak_tflops"].T).T
+        case["hbm_gb_per_s"] = _with_gaps(case["hbm_gb_per_s"])
+    return entry(case["peak_tflops"], case["hbm_gb_per_s"])
+
+
+def ridge_of_this_device(entry: Any, case: dict) -> dict:
+    """Measure a bf16 matrix product and a copy here and now, and let the learner's function make a ridge point of them."""
+    if not torch.cuda.is_available():
+        return {"blocked": "needs a CUDA device, and this machine shows none"}
+    device = torch.cuda.get_device_name()
+    rows = [row for row in case["sheet"] if any(match in device for match in row["matches"])]
+    if not rows:
+        return {"blocked": f"gpus.toml has no row for {device}; add one, with its source, to compare with"}
+    row = max(rows, key=lambda r: max(len(match) for match in r["matches"] if match in device))
+    for _ in range(2):  # a share of the roof beyond belief is measured once more
+        tflops, copy_gb_per_s = _measure_matmul(), _measure_copy()
+        shares = [rate / row["bf16_tflops"] for rate in tflops], [rate / row["hbm_gb_per_s"] for rate in copy_gb_per_s]
+        roof_share = max(statistics.median(share) for share in shares)
+        if roof_share <= 1.05:
+            break
+    peak, bandwidth = statistics.median(tflops), statistics.median(copy_gb_per_s)
+    ridge = entry(torch.tensor([[peak]], dtype=torch.float64), torch.tensor([bandwidth], dtype=torch.float64))
+    sheet_ridge = row["bf16_tflops"] * 1e3 / row["hbm_gb_per_s"]
+    return {
+        "device": device,
+        "peer": f"the data sheet's ridge of {sheet_ridge:.1f} FLOP/byte",
+        "ratios": [peak * 1e3 / bandwidth / sheet_ridge],
+        "roof_share": roof_share,
+        "bf16_tflops": peak,
+        "bf16_tflops_spread": [min(tflops), max(tflops)],
+        "copy_gb_per_s": bandwidth,
+        "copy_gb_per_s_spread": [min(copy_gb_per_s), max(copy_gb_per_s)],
+        "ridge": ridge,
+    }
+
+
+def _with_gaps(tensor: torch.Tensor) -> torch.Tensor:
+    """The same values with every second element along the last dimension belonging to somebody else (NaN)."""
+    wide = torch.full((*tensor.shape, 2), float("nan"), dtype=tensor.dtype)
+    wide[..., 0] = tensor
+    return wide.flatten(-2)[..., ::2]
+
+
+def _seconds(call: Any, repeats: int) -> list[float]:
+    """Device seconds of each of `repeats` calls, after three that warm up."""
+    for _ in range(3):
+        call()
+    torch.cuda.synchronize()
+    marks = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(repeats)]
+    for start, end in marks:
+        start.record()
+        call()
+        end.record()
+    torch.cuda.synchronize()
+    return [start.elapsed_time(end) / 1e3 for start, end in marks]
+
+
+def _measure_matmul() -> list[float]:
+    """TFLOP/s of a bf16 product of random data (zeros draw less power and run faster)."""
+    a, b = (torch.randn(MATMUL_SIZE, MATMUL_SIZE, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    out = torch.empty_like(a)
+    return [2 * MATMUL_SIZE**3 / seconds / 1e12 for seconds in _seconds(lambda: torch.matmul(a, b, out=out), 20)]
+
+
+def _measure_copy() -> list[float]:
+    """GB/s of a device-to-device copy, bytes read and bytes written counted."""
+    source = torch.randint(0, 2**31 - 1, (COPY_BYTES // 4,), device="cuda", dtype=torch.int32)
+    target = torch.empty_like(source)
+    return [2 * COPY_BYTES / seconds / 1e9 for seconds in _seconds(lambda: target.copy_(source), 20)]

@@ -1,0 +1,118 @@
+"""Make the attempts in a child process: a fresh tree, data across the border, a time limit, and the end of the whole group.
+
+This is isolation from accidents (a crash, a hang, a flood), not from malice: the child has the rights of its parent.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from .exercise import Exercise
+from .inside.border import BorderError, pack, unpack
+from .judging import Job
+
+KEEP_ERROR = 400
+MAX_RECORD_BYTES = 80 * 2**20
+START_SECONDS = 30.0  # importing torch on a slow disk, before the exercise's own limit counts
+_INSIDE = ("__init__.py", "attempt.py", "border.py", "quiet.py", "worker.py")
+
+
+def attempts_in_child(
+    exercise: Exercise, cell: str, jobs: Sequence[Job], cells: Mapping[str, str], seconds: float | None = None
+) -> list[dict]:
+    """-> one attempt for each job.
+
+    cells    name -> source of the notebook cells to run, in order; the last ones define the exercise's entry
+    seconds  limit for all the jobs together (default: the exercise's)
+    """
+    limit = exercise.seconds if seconds is None else seconds
+    with tempfile.TemporaryDirectory(prefix="course-judge-") as folder:
+        root = Path(folder)
+        _write_tree(root, exercise, cells)
+        criteria = exercise.in_cell(cell)
+        request = {
+            "entry": exercise.entry,
+            "params": list(exercise.params),
+            "cells": [f"{name}.py" for name in cells],
+            "jobs": [job.request(criteria) for job in jobs],
+        }
+        (root / "request").write_bytes(pack(request))
+        ended = _run(root, limit)
+        records = _read(root / "results")
+    missing = len(jobs) - len(records)
+    return records[: len(jobs)] + [ended] * max(missing, 0)
+
+
+def _write_tree(root: Path, exercise: Exercise, cells: Mapping[str, str]) -> None:
+    (root / "inside").mkdir()
+    (root / "cells").mkdir()
+    package = resources.files("course_lib")
+    for name in _INSIDE:
+        (root / "inside" / name).write_bytes((package / "grading" / "inside" / name).read_bytes())
+    (root / "runner.py").write_bytes((package / "exercises" / "runners" / f"{exercise.runner}.py").read_bytes())
+    for name, source in cells.items():
+        (root / "cells" / f"{name}.py").write_text(source, encoding="utf-8")
+
+
+def _run(root: Path, limit: float) -> dict:
+    """Run the worker to its end or the limit -> the record for every job that it did not finish."""
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from inside.worker import main; main(*sys.argv[2:])"
+    argv = [sys.executable, "-I", "-c", code, str(root), str(root / "request"), str(root / "results")]
+    start = time.monotonic()
+    with open(root / "stderr", "wb") as stderr:
+        child = subprocess.Popen(
+            argv, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, start_new_session=True
+        )
+        try:
+            code = child.wait(limit + START_SECONDS)
+        except subprocess.TimeoutExpired:
+            code = None
+        finally:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(child.pid, signal.SIGKILL)  # whatever the answer started as well
+            child.wait()
+    seconds = time.monotonic() - start
+    if code is None:
+        return _lost("timeout", f"{limit:g} s for all its cases", seconds)
+    if code < 0:
+        return _lost("died", f"killed by {signal.Signals(-code).name}", seconds)
+    tail = (root / "stderr").read_bytes()[-KEEP_ERROR:].decode("utf-8", "replace").strip().splitlines()
+    return _lost("died", f"exit code {code}" + (f" ({tail[-1]})" if tail and code else ""), seconds)
+
+
+def _lost(status: str, message: str, seconds: float) -> dict:
+    return {"status": status, "message": message, "where": "", "output": None, "changed": [], "aliases": [],
+            "evidence": None, "printed": "", "seconds": seconds}  # fmt: skip
+
+
+_FIELDS = {"status": str, "message": str, "where": str, "changed": list, "aliases": list, "printed": str, "seconds": float}
+
+
+def _read(path: Path) -> list[dict[str, Any]]:
+    """The whole records at the start of the file; whatever is damaged ends the list."""
+    records: list[dict] = []
+    with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
+        while len(head := file.read(8)) == 8:
+            length = int.from_bytes(head, "little")
+            if length > MAX_RECORD_BYTES or len(data := file.read(length)) < length:
+                break
+            try:
+                record = unpack(data)
+            except BorderError:
+                break
+            if not isinstance(record, dict) or not {"output", "evidence"} <= record.keys():
+                break
+            if not all(isinstance(record.get(name), kind) for name, kind in _FIELDS.items()):
+                break
+            records.append(record)
+    return records
+
+

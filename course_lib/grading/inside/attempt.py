@@ -1,0 +1,137 @@
+"""One attempt: call the learner's function on one case, and write down what happened as plain data.
+
+`run(entry, case)` comes from a runner; whatever it does, `attempt` returns (or, for a dead process, its parent says so).
+`observe(entry, case)` gathers evidence beside the output (counts, a compile report, times); without it there is none.
+"""
+
+import inspect
+import linecache
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from .border import BorderError, Opaque, pack, unpack
+from .quiet import Quiet
+
+MAX_MESSAGE = 500
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def attempt(run: Callable, entry: Any, case: dict, observe: Callable | None = None) -> dict:
+    """-> {"status", "message", "where", "output", "changed", "aliases", "evidence", "printed", "seconds"}, all plain data.
+
+    status   returned, open (NotImplementedError), raised, exited (sys.exit), interrupted
+    changed  names of the inputs that the call changed; aliases: names of those that the output shares memory with
+    """
+    record: dict = {"status": "returned", "message": "", "where": "", "output": None, "changed": [], "aliases": []}
+    record["evidence"] = None
+    given = unpack(pack(case))  # the learner gets a copy of their own
+    before = pack(given)
+    start = time.perf_counter()
+    with Quiet() as quiet:
+        try:
+            output = run(entry, given)
+            record["aliases"] = sorted(_shared(output, given))
+            record["output"] = unpack(pack(output))
+            record["changed"] = _changed(before, given)
+            if observe is not None:
+                record["evidence"] = unpack(pack(observe(entry, unpack(pack(case)))))
+        except BaseException as error:  # a learner's SystemExit or interrupt ends the attempt, not the notebook
+            record.update(_describe(error))
+    record["seconds"] = time.perf_counter() - start
+    record["printed"] = quiet.printed
+    return record
+
+
+def check_entry(entry: Any, params: list[str]) -> str:
+    """"" when `entry` can be called with these positional parameters, else a sentence that says what is wrong."""
+    wanted = f"a function taking ({', '.join(params)})"
+    if isinstance(entry, type) or not callable(entry):
+        return f"expected {wanted}, got {_name_of(entry)}"
+    try:
+        signature = inspect.signature(entry)
+    except (TypeError, ValueError):
+        return ""  # built-in code without a signature: the call itself will tell
+    except BaseException as error:
+        return f"expected {wanted}; asking for the signature raised {type(error).__name__}"
+    try:
+        signature.bind(*params)
+    except TypeError:
+        taken = ", ".join(str(p) for p in signature.parameters.values())
+        return f"expected {wanted}; yours takes ({taken})"
+    return ""
+
+
+def _name_of(value: Any) -> str:
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    if value is None or type(value) in (bool, int, float, str):
+        return f"{type(value).__name__} {value!r}"[:80]
+    return f"an object of type {type(value).__name__}"
+
+
+def _describe(error: BaseException) -> dict:
+    try:
+        text = str(error)
+    except BaseException:
+        text = "(its message could not be printed)"
+    text = text[:MAX_MESSAGE]
+    where = _where(error)
+    if isinstance(error, NotImplementedError):
+        return {"status": "open", "message": text, "where": where}
+    if isinstance(error, KeyboardInterrupt):
+        return {"status": "interrupted", "message": "", "where": where}
+    if isinstance(error, SystemExit):
+        return {"status": "exited", "message": f"sys.exit({text})", "where": where}
+    return {"status": "raised", "message": f"{type(error).__name__}: {text}", "where": where}
+
+
+def _where(error: BaseException) -> str:
+    """The deepest line of the traceback that is the learner's: not ours, not an installed package's."""
+    found = ""
+    traceback = error.__traceback__
+    while traceback is not None:
+        code = traceback.tb_frame.f_code
+        theirs = "site-packages" not in code.co_filename and not code.co_filename.startswith((_HERE, "<frozen"))
+        if theirs and not traceback.tb_frame.f_globals.get("__course_runner__"):
+            line = linecache.getline(code.co_filename, traceback.tb_lineno).strip()
+            found = f"line {traceback.tb_lineno} of the cell, in {code.co_name}: {line}"[:MAX_MESSAGE]
+        traceback = traceback.tb_next
+    return found
+
+
+def _tensors(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """(name, tensor) of every dense tensor inside plain data."""
+    kind = type(value)
+    if kind is dict:
+        for key, item in value.items():
+            yield from _tensors(item, name or str(key))
+    elif kind in (list, tuple):
+        for item in value:
+            yield from _tensors(item, name)
+    elif hasattr(value, "untyped_storage"):
+        yield name, value
+
+
+def _shared(output: Any, given: dict) -> set[str]:
+    """Names of inputs whose storage the output still uses."""
+    def address(tensor: Any) -> int:
+        try:
+            return tensor.untyped_storage().data_ptr()
+        except Exception:  # a sparse or otherwise strange tensor has no storage of its own
+            return 0
+
+    out = {address(tensor) for _, tensor in _tensors(output)} - {0}
+    return {name for name, tensor in _tensors(given) if address(tensor) in out}
+
+
+def _changed(before: bytes, given: dict) -> list[str]:
+    try:
+        old = unpack(before)
+        return sorted(key for key, item in old.items() if key not in given or pack(item) != pack(given[key]))
+    except BorderError:
+        return ["the inputs"]
+
+
+__all__ = ["Opaque", "attempt", "check_entry"]

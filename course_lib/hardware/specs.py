@@ -1,0 +1,57 @@
+"""Data sheet figures of GPUs, read from gpus.toml. Peaks are dense; a share of a sparse peak means nothing for an LLM.
+
+Here the sheet speaks. What a device reaches is measured on it, and is lower.
+"""
+
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSpec:
+    """One row of gpus.toml. A peak that the chip does not have is None."""
+
+    key: str
+    name: str
+    capability: str
+    sms: int
+    bf16_tflops: float
+    hbm_gb_per_s: float  # 1 GB = 1e9 bytes
+    hbm_gb: int
+    nvlink_gb_per_s: int  # both directions together
+    matches: tuple[str, ...]
+    source: str
+    fp8_tflops: float | None = None
+
+    def peak_tflops(self, precision: str) -> float | None:
+        """Dense peak for "bf16" or "fp8"; None where the chip has no such unit."""
+        peaks = {"bf16": self.bf16_tflops, "fp8": self.fp8_tflops}
+        if precision not in peaks:
+            raise ValueError(f"no peak for precision {precision!r}; use one of {sorted(peaks)}")
+        return peaks[precision]
+
+
+@cache
+def all_specs() -> dict[str, GpuSpec]:
+    """Every GPU of gpus.toml by its key, in the order of the file."""
+    rows = tomllib.loads((resources.files(__package__) / "gpus.toml").read_text(encoding="utf-8"))
+    return {key: GpuSpec(key=key, **row | {"matches": tuple(row["matches"])}) for key, row in rows.items()}
+
+
+def spec(key: str) -> GpuSpec:
+    """The GPU "h100-sxm". Raises KeyError, naming the known ones."""
+    known = all_specs()
+    if key not in known:
+        raise KeyError(f"no GPU {key!r} in gpus.toml; it has {', '.join(known)}")
+    return known[key]
+
+
+def find_spec(device_name: str) -> GpuSpec | None:
+    """The row for a name as the driver prints it ("NVIDIA H100 80GB HBM3"), or None when gpus.toml does not know it.
+
+    The longest match wins, so that "NVIDIA H100 PCIe" is never taken for an SXM part.
+    """
+    found = [(len(match), gpu) for gpu in all_specs().values() for match in gpu.matches if match in device_name]
+    return max(found, key=lambda pair: pair[0])[1] if found else None
