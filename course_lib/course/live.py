@@ -60,7 +60,7 @@ def _attempts(known: Exercise, cell: str, entry: Any, seed: int) -> tuple[list[J
         request = job.request(known.in_cell(cell))
         observe = getattr(runner, request["observe"]) if request["observe"] else None
         attempts.append(attempt(getattr(runner, request["run"]), entry, request["case"], observe))
-        if attempts[-1]["status"] in ("interrupted", "open"):  # nobody wants to interrupt every single case
+        if attempts[-1]["status"] == "interrupted":  # nobody wants to interrupt every single case
             attempts += [attempts[-1]] * (len(jobs) - len(attempts))
             break
     return jobs, attempts

@@ -10,7 +10,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -21,16 +22,25 @@ from .judging import Job
 
 KEEP_ERROR = 400
 MAX_RECORD_BYTES = 80 * 2**20
-START_SECONDS = 30.0  # importing torch on a slow disk, before the exercise's own limit counts
+START_SECONDS = 120.0  # importing torch on a slow disk, before the exercise's own limit counts
 _INSIDE = ("__init__.py", "attempt.py", "border.py", "quiet.py", "worker.py")
 
 
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A notebook cell that the child runs. One that is not required is left out when it fails."""
+
+    name: str
+    source: str
+    required: bool
+
+
 def attempts_in_child(
-    exercise: Exercise, cell: str, jobs: Sequence[Job], cells: Mapping[str, str], seconds: float | None = None
+    exercise: Exercise, cell: str, jobs: Sequence[Job], cells: Sequence[Cell], seconds: float | None = None
 ) -> list[dict]:
     """-> one attempt for each job.
 
-    cells    name -> source of the notebook cells to run, in order; the last ones define the exercise's entry
+    cells    the notebook cells to run, in order; a required one of them defines the exercise's entry
     seconds  limit for all the jobs together (default: the exercise's)
     """
     limit = exercise.seconds if seconds is None else seconds
@@ -41,7 +51,7 @@ def attempts_in_child(
         request = {
             "entry": exercise.entry,
             "params": list(exercise.params),
-            "cells": [f"{name}.py" for name in cells],
+            "cells": [{"file": f"{c.name}.py", "required": c.required} for c in cells],
             "jobs": [job.request(criteria) for job in jobs],
         }
         (root / "request").write_bytes(pack(request))
@@ -51,15 +61,15 @@ def attempts_in_child(
     return records[: len(jobs)] + [ended] * max(missing, 0)
 
 
-def _write_tree(root: Path, exercise: Exercise, cells: Mapping[str, str]) -> None:
+def _write_tree(root: Path, exercise: Exercise, cells: Sequence[Cell]) -> None:
     (root / "inside").mkdir()
     (root / "cells").mkdir()
     package = resources.files("course_lib")
     for name in _INSIDE:
         (root / "inside" / name).write_bytes((package / "grading" / "inside" / name).read_bytes())
     (root / "runner.py").write_bytes((package / "exercises" / "runners" / f"{exercise.runner}.py").read_bytes())
-    for name, source in cells.items():
-        (root / "cells" / f"{name}.py").write_text(source, encoding="utf-8")
+    for cell in cells:
+        (root / "cells" / f"{cell.name}.py").write_text(cell.source, encoding="utf-8", errors="replace")
 
 
 def _run(root: Path, limit: float) -> dict:
@@ -72,9 +82,7 @@ def _run(root: Path, limit: float) -> dict:
             argv, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, start_new_session=True
         )
         try:
-            code = child.wait(limit + START_SECONDS)
-        except subprocess.TimeoutExpired:
-            code = None
+            code = _wait(child, root / "results", limit)
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)  # whatever the answer started as well
@@ -86,6 +94,18 @@ def _run(root: Path, limit: float) -> dict:
         return _lost("died", f"killed by {signal.Signals(-code).name}", seconds)
     tail = (root / "stderr").read_bytes()[-KEEP_ERROR:].decode("utf-8", "replace").strip().splitlines()
     return _lost("died", f"exit code {code}" + (f" ({tail[-1]})" if tail and code else ""), seconds)
+
+
+def _wait(child: subprocess.Popen, started: Path, limit: float) -> int | None:
+    """Exit code, or None at the limit. The limit counts from when the worker has loaded torch and opened its results."""
+    deadline, running = time.monotonic() + START_SECONDS, False
+    while (code := child.poll()) is None:
+        if not running and started.exists():
+            deadline, running = time.monotonic() + limit, True
+        if time.monotonic() > deadline:
+            return None
+        time.sleep(0.01)
+    return code
 
 
 def _lost(status: str, message: str, seconds: float) -> dict:

@@ -30,9 +30,10 @@ def compare_tensor(got: Any, expected: Any, *, rtol: float, atol: float = 0.0, d
         return None
     first = tuple(int(i) for i in wrong.nonzero()[0])
     a, b = float(have[first]), float(want[first])
+    digits = 6 if f"{a:.6g}" != f"{b:.6g}" else 12
     where = f" at {list(first)}" if first else ""
     count = f"{int(wrong.sum())} of {wrong.numel()} values differ (rtol {rtol:g}, atol {atol:g}); first" if first else "differs"
-    return Mistake(f"{count}{where}: got {a:.6g}, expected {b:.6g}{_distance(a, b, rtol, atol)}", _hint(have, want, wrong))
+    return Mistake(f"{count}{where}: got {a:.{digits}g}, expected {b:.{digits}g}{_distance(a, b, rtol, atol)}", _hint(have, want, wrong))
 
 
 def compare_plain(got: Any, expected: Any) -> Mistake | None:
@@ -79,8 +80,11 @@ def _hint(have: Any, want: Any, wrong: Any) -> str:
     if not usable.all():
         return "Every wrong value is 0." if bool((a == 0).all()) else ""
     factor = a / b
+    if bool(((factor - 1).abs() < 1e-5).all()):
+        return "The values agree to single precision only. In which dtype was this computed?"
     middle = float(factor.median())
-    if bool(((factor - middle).abs() <= 1e-6 * abs(middle)).all()) and not wrong.logical_not().any():
+    every = not (wrong.logical_not() & want.isfinite()).any()
+    if every and bool(((factor - middle).abs() <= 1e-6 * abs(middle)).all()):
         return f"Every value is {middle:.6g} times the right one. Which unit or factor is that?"
     if bool(((a * b - 1).abs() <= 1e-6).all()):
         return "Every value is the inverse of the right one."

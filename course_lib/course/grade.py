@@ -1,0 +1,145 @@
+"""Grade a folder of submissions with nbgrader, one after another: each ends with a status, and none harms another.
+
+Folders  WHERE/submitted/STUDENT/PHASE/PHASE.ipynb in, WHERE/autograded and WHERE/feedback out, grades in WHERE/gradebook.db.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from ..exercises import PHASES
+from .intake import inspect_submission
+from .nbgrader_steps.execute import environment
+from .nbgrader_steps.status import FAILED, MALFORMED, Status, read_statuses, save_status
+
+
+class GradeError(RuntimeError):
+    """Grading cannot start; the message says what is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """How one submission ended."""
+
+    student: str
+    phase: str
+    status: str
+    sentence: str
+    score: float | None
+    max_score: float
+    waiting_points: float
+
+    def to_json(self) -> dict:
+        return asdict(self)
+
+
+def submissions(where: Path, phase: str = "*", student: str = "*") -> list[tuple[str, str]]:
+    """(student, phase) of every folder handed in, sorted."""
+    names = {p.name for p in PHASES}
+    folders = (where / "submitted").glob(f"{student}/{phase}")
+    return sorted((f.parent.name, f.name) for f in folders if f.is_dir() and f.name in names)
+
+
+def grade(
+    root: Path, where: Path, todo: list[tuple[str, str]], *, feedback: bool = False,
+    done: Callable[[Row], None] = lambda _: None,
+) -> list[Row]:  # fmt: skip
+    """Grade the submissions in `todo` -> a row for each, in order. `root` holds solutions/; `done` is called after each."""
+    rows = []
+    with _nbgrader(root, where) as api:
+        for phase in dict.fromkeys(phase for _, phase in todo):
+            register(root, where, phase)
+        for student, phase in todo:
+            rows.append(_grade_one(api, where, student, phase, feedback))
+            done(rows[-1])
+    return rows
+
+
+def register(root: Path, where: Path, phase: str) -> None:
+    """Tell the grade book about the lab, once for each version. Raises GradeError when it refuses the change."""
+    source = root / "solutions" / phase / f"{phase}.ipynb"
+    if not source.exists():
+        raise GradeError(f"no {source}; run labs build, or grade in a clone of the repository")
+    stamp = where / "registered.json"
+    known = json.loads(stamp.read_text(encoding="utf-8")) if stamp.exists() else {}
+    version = json.loads(source.read_text(encoding="utf-8"))["metadata"]["course"]["lab_version"]
+    if known.get(phase) == version:
+        return
+    from .build import register_lab
+
+    log = register_lab(source, phase, _database(where))
+    if log:
+        raise GradeError(f"the grade book refuses {phase} {version}: {log}; grade this version into a new --where folder")
+    neighbour = stamp.with_suffix(".new")
+    neighbour.write_text(json.dumps(known | {phase: version}, indent=1) + "\n", encoding="utf-8")
+    os.replace(neighbour, stamp)
+
+
+def _database(where: Path) -> str:
+    return f"sqlite:///{(where / 'gradebook.db').resolve()}"
+
+
+@contextmanager
+def _nbgrader(root: Path, where: Path) -> Iterator[Any]:
+    """nbgrader's API on these folders, with its helper programs on PATH."""
+    from nbgrader.apps import NbGraderAPI
+    from traitlets.config import Config
+
+    from .nbgrader_steps.config import configure
+
+    where.mkdir(parents=True, exist_ok=True)
+    config = Config()
+    configure(config)
+    config.CourseDirectory.root = str(root.resolve())
+    config.CourseDirectory.db_url = _database(where)
+    for name in ("submitted", "autograded", "feedback"):
+        setattr(config.CourseDirectory, f"{name}_directory", os.path.relpath(where / name, root))
+    programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
+    with environment({"PATH": programs}):
+        api = NbGraderAPI(config=config)
+        api.log.setLevel("ERROR")
+        yield api
+
+
+def _grade_one(api: Any, where: Path, student: str, phase: str, feedback: bool) -> Row:
+    problem = inspect_submission(where / "submitted" / student / phase, phase)
+    if problem:
+        _set_status(api, phase, student, Status(MALFORMED, problem))
+    else:
+        result = api.autograde(phase, student, force=True)
+        if not result["success"]:
+            _set_status(api, phase, student, Status(FAILED, _why(result)))
+        elif feedback:
+            api.generate_feedback(phase, student, force=True)
+    return _row(api, student, phase)
+
+
+def _why(result: dict) -> str:
+    """The last telling line of nbgrader's report."""
+    lines = (result.get("error") or result.get("log") or "").strip().splitlines()
+    return lines[-1].strip()[:300] if lines else "nbgrader gave no reason"
+
+
+def _set_status(api: Any, phase: str, student: str, status: Status) -> None:
+    with api.gradebook as gradebook:
+        gradebook.update_or_create_student(student)
+        save_status(gradebook, phase, student, status, 0.0, "")
+
+
+def _row(api: Any, student: str, phase: str) -> Row:
+    from nbgrader.api import MissingEntry
+
+    with api.gradebook as gradebook:
+        status, waiting = read_statuses(gradebook).get((phase, student), (Status(FAILED, "no status was saved"), 0.0))
+        max_score = gradebook.find_assignment(phase).max_score
+        try:
+            score = gradebook.find_submission(phase, student).score
+        except MissingEntry:
+            score = None
+    graded = status.word not in (FAILED, MALFORMED)
+    return Row(student, phase, status.word, status.sentence, score if graded else None, max_score, waiting)

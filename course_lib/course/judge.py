@@ -1,0 +1,37 @@
+"""Judge a notebook's exercises out of process: the notebook is read, never run; its exercise cells run in a child."""
+
+import secrets
+from typing import Any
+
+from .. import __version__
+from ..exercises import all_exercises
+from ..grading.child import attempts_in_child
+from ..grading.exercise import Exercise
+from ..grading.judging import conclude, plan, refused
+from ..grading.verdict import Verdict
+from .submission import cells_for, grade_id
+
+
+def judge(notebook: Any, known: Exercise, cell: str = "check", seed: int | None = None, run: str = "") -> Verdict:
+    """The verdict on one grade cell of a notebook. Never raises for what the notebook holds.
+
+    run  id of the grading run, written into the verdict
+    """
+    seed = secrets.randbits(62) if seed is None else seed
+    context = {"course_version": __version__, "seed": str(seed), "judged": "in a child process"}
+    if run:
+        context["run"] = run
+    cells = cells_for(notebook, known)
+    if not cells:
+        return refused(known, cell, f"the notebook has no code cell {known.cell_id}; take it from the released lab", context)
+    jobs = plan(known, cell, seed)
+    return conclude(known, cell, jobs, attempts_in_child(known, cell, jobs, cells), context)
+
+
+def judgeable(notebook: Any) -> list[tuple[Exercise, str]]:
+    """(exercise, cell) of every grade cell in the notebook that this course knows, in the notebook's order."""
+    places = {e.grade_id(cell): (e, cell) for e in all_exercises() for cell in e.cells}
+    found = [places[name] for c in notebook.cells if (name := grade_id(c)) in places]
+    return list(dict.fromkeys(found))
+
+

@@ -1,0 +1,71 @@
+"""Run a submission for grading: a fresh run id, no trace in anybody's progress, and a verdict for every grade cell.
+
+A cell that shows no verdict of this run (its kernel died, its answer hung or has a syntax error, its name is undefined) is judged
+from its source in a child process, so that one bad answer does not cost the others their points.
+"""
+
+import os
+import secrets
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from nbclient.exceptions import DeadKernelError
+from nbformat import NotebookNode
+from nbgrader.preprocessors import Execute as NbgraderExecute
+
+from ..judge import judge
+from ..live import RUN_VARIABLE
+from .outputs import grade_cells, put_verdict, verdict_for
+
+KEPT_OUTPUT_CHARACTERS = 20_000
+
+
+class Execute(NbgraderExecute):
+    """nbgrader's step, with our run id in the kernel's environment."""
+
+    def preprocess(self, nb: Any, resources: Any, **kwargs: Any) -> tuple[Any, Any]:
+        for cell in nb.cells:
+            if cell.cell_type == "code":
+                cell.outputs, cell.execution_count = [], None
+        run = secrets.token_hex(16)
+        trouble = ""
+        with tempfile.TemporaryDirectory(prefix="course-grade-") as folder:
+            with environment({RUN_VARIABLE: run, "COURSE_HOME": folder}):
+                try:
+                    nb, resources = super().preprocess(nb, resources, **kwargs)
+                except (DeadKernelError, RuntimeError, TimeoutError) as error:
+                    trouble = f"the kernel ended while the notebook ran ({type(error).__name__})"
+                    self.log.warning("%s; its exercises are judged one by one", trouble)
+        for cell in nb.cells:
+            known = grade_cells().get(cell.metadata.get("nbgrader", {}).get("grade_id", ""))
+            if known and verdict_for(cell, run) is None:
+                put_verdict(cell, judge(nb, *known, run=run))
+            _cap(cell)
+        resources["course_run"], resources["course_trouble"] = run, trouble
+        return nb, resources
+
+
+@contextmanager
+def environment(values: dict[str, str]) -> Iterator[None]:
+    """Environment variables for the length of a block; afterwards they are as they were, whatever happened in it."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def _cap(cell: NotebookNode) -> None:
+    """Cut what a cell printed to its first and last part, so that a flood does not make a file of 100 MB."""
+    room = KEPT_OUTPUT_CHARACTERS
+    for output in cell.get("outputs", []):
+        if output.output_type == "stream" and len(output.text) > room:
+            cut = len(output.text) - room
+            output.text = f"{output.text[: room // 2]}\n... {cut} characters left out ...\n{output.text[-room // 2 :]}"

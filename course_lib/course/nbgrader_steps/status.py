@@ -1,0 +1,57 @@
+"""One row for each submission in the grade book's own database: how grading ended, in a word and a sentence, and what waits."""
+
+import datetime
+from dataclasses import dataclass
+from typing import Any
+
+GRADED, WAITING, UNSCORED, DIED = "graded", "graded, points waiting", "needs a look", "graded, kernel died"
+FAILED, MALFORMED, MISSING, TIMED_OUT = "failed", "malformed", "missing", "timed out"
+
+_CREATE = (
+    "CREATE TABLE IF NOT EXISTS course_status (assignment TEXT NOT NULL, student TEXT NOT NULL, status TEXT NOT NULL, "
+    "sentence TEXT NOT NULL, waiting_points REAL NOT NULL, run TEXT NOT NULL, at TEXT NOT NULL, "
+    "PRIMARY KEY (assignment, student))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """`word` is one of the constants above; `sentence` says it to the learner."""
+
+    word: str
+    sentence: str = ""
+
+    @classmethod
+    def of(cls, waiting_points: float, trouble: str, unscored: list[str]) -> "Status":
+        """The status of a submission that was graded to its end."""
+        if unscored:
+            return cls(UNSCORED, f"no verdict for {', '.join(unscored)}; an instructor has to look")
+        if trouble:
+            return cls(DIED, f"{trouble}; every exercise was judged on its own")
+        if waiting_points:
+            return cls(WAITING, f"{waiting_points:g} points wait for a machine with a GPU")
+        return cls(GRADED)
+
+
+def save_status(gradebook: Any, assignment: str, student: str, status: Status, waiting: float, run: str) -> None:
+    """Replace the row of this submission."""
+    from sqlalchemy import text
+
+    gradebook.db.execute(text(_CREATE))
+    gradebook.db.execute(
+        text("INSERT OR REPLACE INTO course_status VALUES (:assignment, :student, :status, :sentence, :waiting, :run, :at)"),
+        {
+            "assignment": assignment, "student": student, "status": status.word, "sentence": status.sentence,
+            "waiting": waiting, "run": run, "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        },
+    )  # fmt: skip
+    gradebook.db.commit()
+
+
+def read_statuses(gradebook: Any) -> dict[tuple[str, str], tuple[Status, float]]:
+    """(assignment, student) -> (status, waiting points)."""
+    from sqlalchemy import text
+
+    gradebook.db.execute(text(_CREATE))
+    rows = gradebook.db.execute(text("SELECT assignment, student, status, sentence, waiting_points FROM course_status"))
+    return {(row[0], row[1]): (Status(row[2], row[3]), float(row[4])) for row in rows}
