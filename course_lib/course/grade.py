@@ -6,6 +6,7 @@ Folders  WHERE/submitted/STUDENT/PHASE/PHASE.ipynb in, WHERE/autograded and WHER
 import json
 import os
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -100,7 +101,9 @@ def _nbgrader(root: Path, where: Path) -> Iterator[Any]:
     for name in ("submitted", "autograded", "feedback"):
         setattr(config.CourseDirectory, f"{name}_directory", os.path.relpath(where / name, root))
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    with environment({"PATH": programs}):
+    with environment({"PATH": programs}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="nbgrader")  # three SAWarnings for each new submission, of no meaning
+        warnings.filterwarnings("ignore", module="nbformat")
         api = NbGraderAPI(config=config)
         api.log.setLevel("ERROR")
         yield api
@@ -143,3 +146,10 @@ def _row(api: Any, student: str, phase: str) -> Row:
             score = None
     graded = status.word not in (FAILED, MALFORMED)
     return Row(student, phase, status.word, status.sentence, score if graded else None, max_score, waiting)
+
+
+def open_gradebook(where: Path) -> Any:
+    """nbgrader's grade book of this folder, as a context manager."""
+    from nbgrader.api import Gradebook
+
+    return Gradebook(_database(where))

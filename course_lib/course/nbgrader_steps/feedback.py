@@ -6,6 +6,7 @@ import nbformat
 from nbgrader.preprocessors import NbGraderPreprocessor
 
 from .outputs import verdicts_of
+from .status import points
 
 
 class WaitingPoints(NbGraderPreprocessor):
@@ -23,7 +24,7 @@ def waiting_text(notebook: Any) -> str:
     if not waiting:
         return ""
     total = sum(verdict.waiting_points for verdict in waiting)
-    lines = [f"**{total:g} {'point waits' if total == 1 else 'points wait'} for a GPU.** Not lost, and not in the score yet:", ""]
+    lines = [f"**{points(total, 'waits', 'wait')} for a GPU.** Not lost, and not in the score yet:", ""]
     for verdict in waiting:
         reasons = "; ".join(o.reason for o in verdict.outcomes if o.waiting_points)
         lines.append(f"- exercise {verdict.exercise}: {verdict.waiting_points:g} ({reasons})")

@@ -8,7 +8,7 @@ from nbgrader.preprocessors import SaveAutoGrades as NbgraderSaveAutoGrades
 from ...grading.outcome import State
 from ...grading.verdict import Verdict
 from .outputs import grade_cells, verdict_for
-from .status import Status, save_status
+from .status import Status, points, save_status
 
 
 class SaveAutoGrades(NbgraderSaveAutoGrades):
@@ -57,7 +57,7 @@ class SaveAutoGrades(NbgraderSaveAutoGrades):
         exercise = next(e for e, _ in grade_cells().values() if e.id == verdict.exercise)
         for outcome in verdict.outcomes:
             if outcome.state is State.BLOCKED:
-                text = f"{outcome.waiting_points:g} points wait ({outcome.name}): {outcome.reason}"
+                text = f"{points(outcome.waiting_points, 'waits', 'wait')} ({outcome.name}): {outcome.reason}"
                 self._waiting.setdefault(exercise.cell_id, []).append(text)
 
     def _comment(self, gradebook: Any, solution: str, reasons: list[str], names: dict[str, str]) -> None:

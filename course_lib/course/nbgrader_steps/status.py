@@ -5,13 +5,18 @@ from dataclasses import dataclass
 from typing import Any
 
 GRADED, WAITING, UNSCORED, DIED = "graded", "graded, points waiting", "needs a look", "graded, kernel died"
-FAILED, MALFORMED, MISSING, TIMED_OUT = "failed", "malformed", "missing", "timed out"
+FAILED, MALFORMED, MISSING = "failed", "malformed", "missing"
 
 _CREATE = (
     "CREATE TABLE IF NOT EXISTS course_status (assignment TEXT NOT NULL, student TEXT NOT NULL, status TEXT NOT NULL, "
     "sentence TEXT NOT NULL, waiting_points REAL NOT NULL, run TEXT NOT NULL, at TEXT NOT NULL, "
     "PRIMARY KEY (assignment, student))"
 )
+
+
+def points(number: float, one: str, many: str) -> str:
+    """"1 point waits", "2.5 points wait"."""
+    return f"1 point {one}" if number == 1 else f"{number:g} points {many}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +34,7 @@ class Status:
         if trouble:
             return cls(DIED, f"{trouble}; every exercise was judged on its own")
         if waiting_points:
-            return cls(WAITING, f"{waiting_points:g} points wait for a machine with a GPU")
+            return cls(WAITING, f"{points(waiting_points, 'waits', 'wait')} for a machine with a GPU")
         return cls(GRADED)
 
 

@@ -1,0 +1,36 @@
+"""`labs check`: judge the exercises of a notebook file and record each verdict in the learner's progress."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ..exercises import UnknownExercise, exercise
+from ..grading.verdict import Verdict
+from .judge import judge, judgeable
+from .progress import record
+
+
+class CheckError(RuntimeError):
+    """Nothing can be judged; the message says why."""
+
+
+def check_notebook(path: Path, exercises: Sequence[str]) -> Iterator[tuple[Verdict, str]]:
+    """(verdict, message) for each grade cell of the notebook, or of the exercises named. Raises CheckError."""
+    import nbformat
+
+    try:
+        notebook = nbformat.read(path, as_version=4)
+    except FileNotFoundError as error:
+        raise CheckError(f"there is no file {path}") from error
+    except (OSError, ValueError, nbformat.reader.NotJSONError) as error:
+        raise CheckError(f"{path} cannot be read as a notebook: {str(error)[:200]}") from error
+    try:
+        wanted = {exercise(name).id for name in exercises}
+    except UnknownExercise as error:
+        raise CheckError(str(error)) from error
+    found = [(e, cell) for e, cell in judgeable(notebook) if not wanted or e.id in wanted]
+    if not found:
+        asked = f"the check of {', '.join(sorted(wanted))}" if wanted else "a check that this course knows"
+        raise CheckError(f"{path} holds no cell with {asked}; open a lab from labs start")
+    for known, cell in found:
+        verdict = judge(notebook, known, cell)
+        yield verdict, record(verdict, "check")
