@@ -1,0 +1,49 @@
+"""Every criterion proves itself: wrong answers fail it, right ones written differently pass, over several seeds."""
+
+import pytest
+
+from course_lib.course.live import check_live
+from course_lib.exercises import all_exercises
+from course_lib.grading.outcome import ExerciseState, Kind, State
+
+from .answers import RIGHT, WRONG
+
+SEEDS = range(5)
+WRONG_ANSWERS = [(number, answer, must) for number, rows in WRONG.items() for answer, must in rows]
+RIGHT_ANSWERS = [(number, answer) for number, answers in RIGHT.items() for answer in answers]
+
+
+@pytest.mark.parametrize(("number", "answer", "must_fail"), WRONG_ANSWERS, ids=lambda v: getattr(v, "__name__", ""))
+def test_a_wrong_answer_fails_exactly_the_criteria_it_breaks(number, answer, must_fail):
+    for seed in SEEDS:
+        verdict = check_live(number, answer, seed=seed)
+        failed = {outcome.name for outcome in verdict.outcomes if outcome.state is State.FAILED}
+        assert failed == must_fail, [(o.name, o.state, o.reason) for o in verdict.outcomes]
+        assert verdict.score < verdict.max_points
+
+
+@pytest.mark.parametrize(("number", "answer"), RIGHT_ANSWERS, ids=lambda v: getattr(v, "__name__", ""))
+def test_a_right_answer_written_differently_passes(number, answer):
+    for seed in SEEDS:
+        verdict = check_live(number, answer, seed=seed)
+        assert verdict.state is ExerciseState.DONE, [(o.name, o.reason) for o in verdict.outcomes]
+
+
+@pytest.mark.parametrize("exercise", all_exercises(), ids=lambda e: e.id)
+def test_every_criterion_has_both_kinds_of_proof(exercise):
+    assert len(RIGHT.get(exercise.id, [])) >= 2, f"{exercise.id} wants right answers written differently"
+    caught = set().union(*(must for _, must in WRONG.get(exercise.id, [])))
+    for criterion in exercise.criteria:
+        if criterion.kind is Kind.CORRECT:
+            assert criterion.name in caught, f"nothing is known to fail {exercise.id} '{criterion.name}'"
+
+
+@pytest.mark.parametrize("exercise", all_exercises(), ids=lambda e: e.id)
+def test_fresh_seeds_give_fresh_cases_and_a_seed_repeats_them(exercise):
+    from course_lib.grading.inside.border import pack
+    from course_lib.grading.judging import plan
+
+    for cell in exercise.cells:
+        first, again, other = (b"".join(pack(job.case) for job in plan(exercise, cell, seed)) for seed in (1, 1, 2))
+        assert first == again
+        assert first != other

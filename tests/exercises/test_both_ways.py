@@ -1,0 +1,89 @@
+"""An exercise judged in the notebook's kernel and in a child process ends the same way."""
+
+import inspect
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from course_lib.course.judge import judge
+from course_lib.course.live import check_live
+from course_lib.course.submission import cells_for
+from course_lib.exercises import all_exercises, exercise, phase
+from course_lib.exercises import runners as runners_package
+
+from .answers import RIGHT, WRONG
+
+ROOT = Path(__file__).parents[2]
+
+
+def solved_notebook(number):
+    name = phase(number).name
+    return nbformat.read(ROOT / "solutions" / name / f"{name}.ipynb", as_version=4)
+
+
+def notebook_with(known, answer):
+    """A notebook that holds only this answer, as a learner's cell."""
+    source = textwrap.dedent(inspect.getsource(answer)).replace(f"def {answer.__name__}(", f"def {known.entry}(", 1)
+    cell = nbformat.v4.new_code_cell(f"import torch\n\n{source}", metadata={"nbgrader": {"grade_id": known.cell_id}})
+    return nbformat.v4.new_notebook(cells=[cell])
+
+
+def entry_of(notebook, known):
+    space = {"__name__": "notebook"}
+    for cell in cells_for(notebook, known):
+        exec(compile(cell.source, cell.name, "exec"), space)
+    return space[known.entry]
+
+
+@pytest.mark.parametrize("known", all_exercises(), ids=lambda e: e.id)
+def test_the_solution_earns_the_same_in_both(known):
+    notebook = solved_notebook(known.phase)
+    for cell in known.cells:
+        live = check_live(known.id, entry_of(notebook, known), cell, seed=7)
+        apart = judge(notebook, known, cell, seed=7)
+        assert live.outcomes == apart.outcomes
+        assert live.attempted
+        assert apart.attempted
+        assert apart.score + apart.waiting_points == known.points(cell)
+
+
+@pytest.mark.parametrize("known", all_exercises(), ids=lambda e: e.id)
+def test_wrong_and_right_answers_end_the_same_in_both(known):
+    answers = [answer for answer, _ in WRONG[known.id]][:3] + RIGHT[known.id][:1]
+    for answer in answers:
+        live = check_live(known.id, answer, seed=11)
+        apart = judge(notebook_with(known, answer), known, seed=11)
+        assert live.outcomes == apart.outcomes, answer.__name__
+
+
+@pytest.mark.parametrize("bad", ["ridge_points = 42", "def ridge_points(one): return one", "ridge_points = None"])
+def test_what_is_no_function_of_this_signature_is_refused_alike(bad):
+    known, space = exercise("1.1"), {}
+    exec(bad, space)
+    cell = nbformat.v4.new_code_cell(bad, metadata={"nbgrader": {"grade_id": known.cell_id}})
+    apart = judge(nbformat.v4.new_notebook(cells=[cell]), known, seed=3)
+    assert check_live("1.1", space["ridge_points"], seed=3).outcomes == apart.outcomes
+
+
+@pytest.mark.parametrize("path", sorted(Path(runners_package.__path__[0]).glob("phase*.py")), ids=lambda p: p.stem)
+def test_a_runner_is_imported_without_the_rest_of_the_course(path):
+    code = f"""
+import importlib.util, sys
+class Blocked:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "course_lib":
+            raise ImportError(f"a runner must not import {{name}}")
+sys.meta_path.insert(0, Blocked())
+spec = importlib.util.spec_from_file_location("runner", {str(path)!r})
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+assert module.__course_runner__
+allowed = {{"torch", "triton"}} | set(sys.stdlib_module_names)
+names = {{n.split(".")[0] for n, m in vars(module).items() if type(m).__name__ == "module"}}
+assert names <= allowed, names - allowed
+"""
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False).stderr == ""
