@@ -2,7 +2,7 @@
 
 import json
 import sys
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,8 +21,8 @@ app = typer.Typer(
 Json = Annotated[bool, typer.Option("--json", help="Print data instead of a table.")]
 
 
-class PhaseName(str, Enum):
-    """What a command takes as a phase: its number or its name."""
+class PhaseName(StrEnum):
+    """What a command takes as a phase: its number."""
 
     ONE = "1"
     TWO = "2"
@@ -188,8 +188,8 @@ def grade(
     as_json: Json = False,
 ) -> None:
     """Grade the submissions of a class."""
-    from .course.grade_command import grade_folder
     from .course.grade import GradeError
+    from .course.grade_command import grade_folder
     from .display.grade_table import grading, rich_table
 
     try:

@@ -13,6 +13,8 @@ from typing import Any
 import nbformat
 
 from ..exercises import PHASES, Phase, exercises_of
+from .nbgrader_steps.stubs import exercise_id, with_stubs
+from .notebook_health import bad_outputs, foreign_syntax, name_of
 from .notebook_source import NBVAL_TAG, read_notebook
 
 
@@ -31,12 +33,12 @@ class BuildReport:
 def build(
     root: Path, *, execute: bool = False, check: bool = False, say: Callable[[str], None] = lambda _: None
 ) -> BuildReport:
-    """Build every phase that has a source.
+    """Build every phase that has a source. Nothing is written unless all of them can be built.
 
     execute  run the solved notebook and store the outputs of the cells tagged nbval-check-output (otherwise kept from last time)
     check    write nothing; report what would change
     """
-    report = BuildReport()
+    report, made = BuildReport(), []
     for phase in PHASES:
         source = root / "solutions" / f"{phase.name}.py"
         if not source.exists():
@@ -51,8 +53,9 @@ def build(
         else:
             _keep_outputs(solved, solved_path)
         released_path = root / "labs" / phase.name / f"{phase.name}.ipynb"
-        for path, notebook in ((solved_path, solved), (released_path, release(solved, phase.name))):
-            _put(path, to_text(notebook), root, check, report)
+        made += [(solved_path, to_text(solved)), (released_path, to_text(release(solved, phase.name)))]
+    for path, text in made:
+        _put(path, text, root, check, report)
     return report
 
 
@@ -63,21 +66,30 @@ def to_text(notebook: Any) -> str:
 
 
 def executed(notebook: Any, root: Path) -> Any:
-    """A copy of the notebook, run in this environment in a folder of its own. Raises BuildError for the first failing cell."""
+    """A copy of the notebook, run in this environment in a folder of its own.
+
+    Raises BuildError for the first cell that fails, and for cells that wrote to stderr (IPython prints some errors instead of raising).
+    """
     from copy import deepcopy
 
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
 
+    from .kernel import CourseKernelManager
+
     copy = deepcopy(notebook)
     with tempfile.TemporaryDirectory(prefix="course-build-") as folder:
         environment = os.environ | {"COURSE_HOME": folder, "PYTHONPATH": str(root)}
-        client = NotebookClient(copy, timeout=600, kernel_name="python3", resources={"metadata": {"path": folder}})
+        client = NotebookClient(
+            copy, timeout=600, kernel_manager_class=CourseKernelManager, resources={"metadata": {"path": folder}}
+        )
         try:
             client.execute(env=environment)
         except CellExecutionError as error:
             first = str(error.traceback).strip().splitlines()[-1]
             raise BuildError(f"the solved notebook does not run: {error.ename}: {error.evalue} ({first})") from error
+    if wrong := bad_outputs(copy):
+        raise BuildError("the solved notebook does not run cleanly: " + "; ".join(wrong))
     return copy
 
 
@@ -125,7 +137,7 @@ def _generate(folder: Path, text: str, name: str, database: str | None) -> None:
 
 
 def _lint(notebook: Any, phase: Phase) -> None:
-    """Every exercise of the phase stands in the notebook with all its cells, and nothing else is graded."""
+    """Every exercise of the phase stands in the notebook with all its cells, nothing else is graded, and stubs can be made."""
     have = {c.metadata.nbgrader.grade_id for c in notebook.cells if "nbgrader" in c.metadata}
     graded = {c.metadata.nbgrader.grade_id for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade")}
     want = {e.cell_id for e in exercises_of(phase.number)}
@@ -136,6 +148,14 @@ def _lint(notebook: Any, phase: Phase) -> None:
         raise BuildError(f"{phase.name} grades {', '.join(sorted(extra))}, which no exercise of phase {phase.number} has")
     if "setup" not in have:
         raise BuildError(f'{phase.name} has no cell grade_id="setup", which every notebook begins with')
+    if foreign := foreign_syntax(notebook):
+        raise BuildError(f"{phase.name}: " + "; ".join(foreign))
+    for cell in notebook.cells:
+        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id", "")
+        if (number := exercise_id(grade_id)) and cell.cell_type == "code":
+            with_stubs(cell.source, number, grade_id)
+        elif "BEGIN SOLUTION" in cell.source or "END SOLUTION" in cell.source:
+            raise BuildError(f"{phase.name}: {name_of(cell)} marks a solution and is no solution cell; give it grade_id=\"ex-...\"")
 
 
 def _checked_cells(notebook: Any) -> list[tuple[int, Any]]:
@@ -170,6 +190,9 @@ def _put(path: Path, text: str, root: Path, check: bool, report: BuildReport) ->
     if check:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    neighbour = path.with_name(f".{path.name}.{os.getpid()}")
-    neighbour.write_text(text, encoding="utf-8")
-    os.replace(neighbour, path)
+    neighbour = path.parent.with_name(f".{path.name}.{os.getpid()}")  # the folder itself holds the notebook and nothing else
+    try:
+        neighbour.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(neighbour, path)
+    finally:
+        neighbour.unlink(missing_ok=True)

@@ -3,7 +3,6 @@
 Folders  WHERE/submitted/STUDENT/PHASE/PHASE.ipynb in, WHERE/autograded and WHERE/feedback out, grades in WHERE/gradebook.db.
 """
 
-import json
 import os
 import sys
 import warnings
@@ -16,7 +15,8 @@ from typing import Any
 from ..exercises import PHASES
 from .intake import inspect_submission
 from .nbgrader_steps.execute import environment
-from .nbgrader_steps.status import FAILED, MALFORMED, Status, read_statuses, save_status
+from .nbgrader_steps.lab_version import registered_version, save_version, version_of
+from .nbgrader_steps.status import FAILED, MALFORMED, Status, add_to_sentence, read_statuses, save_status
 
 
 class GradeError(RuntimeError):
@@ -64,21 +64,18 @@ def grade(
 def register(root: Path, where: Path, phase: str) -> None:
     """Tell the grade book about the lab, once for each version. Raises GradeError when it refuses the change."""
     source = root / "solutions" / phase / f"{phase}.ipynb"
-    if not source.exists():
-        raise GradeError(f"no {source}; run labs build, or grade in a clone of the repository")
-    stamp = where / "registered.json"
-    known = json.loads(stamp.read_text(encoding="utf-8")) if stamp.exists() else {}
-    version = json.loads(source.read_text(encoding="utf-8"))["metadata"]["course"]["lab_version"]
-    if known.get(phase) == version:
-        return
+    version = version_of(source)
+    if not version:
+        raise GradeError(f"{source} is missing or names no lab version; run labs build, or grade in a clone of the repository")
+    with open_gradebook(where) as gradebook:
+        if registered_version(gradebook, phase) == version:
+            return
     from .build import register_lab
 
-    log = register_lab(source, phase, _database(where))
-    if log:
+    if log := register_lab(source, phase, _database(where)):
         raise GradeError(f"the grade book refuses {phase} {version}: {log}; grade this version into a new --where folder")
-    neighbour = stamp.with_suffix(".new")
-    neighbour.write_text(json.dumps(known | {phase: version}, indent=1) + "\n", encoding="utf-8")
-    os.replace(neighbour, stamp)
+    with open_gradebook(where) as gradebook:
+        save_version(gradebook, phase, version)
 
 
 def _database(where: Path) -> str:
@@ -110,16 +107,31 @@ def _nbgrader(root: Path, where: Path) -> Iterator[Any]:
 
 
 def _grade_one(api: Any, where: Path, student: str, phase: str, feedback: bool) -> Row:
-    problem = inspect_submission(where / "submitted" / student / phase, phase)
+    folder = where / "submitted" / student / phase
+    problem = inspect_submission(folder, phase)
     if problem:
         _set_status(api, phase, student, Status(MALFORMED, problem))
-    else:
+        return _row(api, student, phase)
+    try:
         result = api.autograde(phase, student, force=True)
-        if not result["success"]:
-            _set_status(api, phase, student, Status(FAILED, _why(result)))
-        elif feedback:
-            api.generate_feedback(phase, student, force=True)
+    except Exception as error:  # one submission's trouble, whatever it is, must not end the class
+        result = {"success": False, "error": f"{type(error).__name__}: {error}"}
+    if not result["success"]:
+        _set_status(api, phase, student, Status(FAILED, _why(result)))
+        return _row(api, student, phase)
+    _name_old_version(api, folder / f"{phase}.ipynb", student, phase)
+    if feedback:
+        api.generate_feedback(phase, student, force=True)
     return _row(api, student, phase)
+
+
+def _name_old_version(api: Any, notebook: Path, student: str, phase: str) -> None:
+    """Say so when a submission was made from another version of the lab than the one it is graded as."""
+    with api.gradebook as gradebook:
+        theirs, ours = version_of(notebook), registered_version(gradebook, phase)
+        if theirs != ours:
+            made = f"made from version {theirs} of the lab" if theirs else "names no version of the lab"
+            add_to_sentence(gradebook, phase, student, f"{made}, graded as {ours}")
 
 
 def _why(result: dict) -> str:

@@ -22,7 +22,7 @@ def inspect_submission(folder: Path, phase: str) -> str:
         return f"{path.name} is {size:.0f} MiB, the limit is {MAX_BYTES // 2**20} MiB; clear its outputs and hand it in again"
     try:
         notebook = json.loads(path.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, ValueError) as error:
+    except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
         return f"{path.name} is no valid notebook ({error}); open it in JupyterLab, save it and hand it in again"
     return _structure(notebook, phase, path.name)
 
@@ -31,6 +31,9 @@ def _structure(notebook: Any, phase: str, name: str) -> str:
     cells = notebook.get("cells") if isinstance(notebook, dict) else None
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
         return f"{name} has no list of cells; take a fresh copy of the lab and put your answers there"
+    for number, cell in enumerate(cells, start=1):
+        if fault := _fault(cell):
+            return f"{name}: cell {number} {fault}; take a fresh copy of the lab and put your answers there"
     ids = Counter(_grade_id(cell) for cell in cells)
     number = next(p.number for p in PHASES if p.name == phase)
     wanted = [e.cell_id for e in exercises_of(number)]
@@ -40,6 +43,17 @@ def _structure(notebook: Any, phase: str, name: str) -> str:
     if twice:
         return f"{name} holds the cell {', '.join(twice)} more than once (a copy?); delete the copy and hand it in again"
     return ""
+
+
+def _fault(cell: dict) -> str:
+    """What makes a cell unreadable for nbgrader, or ""."""
+    if cell.get("cell_type") not in ("code", "markdown", "raw"):
+        return f"is of type {cell.get('cell_type')!r:.40}"
+    if not isinstance(cell.get("metadata"), dict):
+        return "has no metadata"
+    source = cell.get("source")
+    lines = source if isinstance(source, list) else [source]
+    return "" if all(isinstance(line, str) for line in lines) else "has no readable source"
 
 
 def _grade_id(cell: dict) -> str:

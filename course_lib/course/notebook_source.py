@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 
 from .. import __version__
-from ..exercises import Phase, exercise
+from ..exercises import Phase, UnknownExercise, exercise
 
 _GRADE_ID = re.compile(r"ex-(?P<phase>\d+)-(?P<number>\d+)(?:-(?P<part>check|timed|[a-z]))?")
 NBVAL_TAG = "nbval-check-output"
@@ -72,7 +72,10 @@ def nbgrader_metadata(grade_id: str, cell_type: str, name: str = "") -> dict:
     part = match["part"]
     if part not in ("check", "timed"):
         return base | {"grade": False, "solution": True, "locked": False}
-    points = exercise(f"{match['phase']}.{match['number']}").points(part)
+    try:
+        points = exercise(f"{match['phase']}.{match['number']}").points(part)
+    except UnknownExercise as error:
+        raise ValueError(f"{name}: grade_id {grade_id!r}, but {error}") from error
     if points <= 0:
         raise ValueError(f"{name}: {grade_id} grades nothing; its exercise has no {part} criterion")
     return base | {"grade": True, "solution": False, "locked": True, "points": points}

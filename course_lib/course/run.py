@@ -11,7 +11,9 @@ from typing import Any
 
 from ..exercises import PHASES, Phase
 from .grade import Row, grade
+from .kernel import CourseKernelManager
 from .nbgrader_steps.execute import environment
+from .notebook_health import bad_outputs
 
 STUDENT = "solved"
 
@@ -62,9 +64,14 @@ def _execute(root: Path, where: Path, phase: Phase) -> str:
     executed.parent.mkdir(parents=True, exist_ok=True)
     with environment({"COURSE_HOME": str(where)}):
         try:
-            papermill.execute_notebook(source, executed, kernel_name="python3", cwd=executed.parent, progress_bar=False)
+            ran = papermill.execute_notebook(
+                source, executed, kernel_name="python3", cwd=executed.parent, progress_bar=False,
+                kernel_manager_class=CourseKernelManager,
+            )  # fmt: skip
         except papermill.PapermillExecutionError as error:
             return f"{phase.name}: {error.ename}: {error.evalue} in the cell\n{error.source}"
+    if wrong := bad_outputs(ran):
+        return f"{phase.name}: " + "; ".join(wrong)
     target = where / "grading" / "submitted" / STUDENT / phase.name
     target.mkdir(parents=True)
     shutil.copy(source, target / f"{phase.name}.ipynb")

@@ -25,6 +25,13 @@ def configure(c: Any) -> None:
         "nbgrader.preprocessors.SaveCells",
         "nbgrader.preprocessors.CheckCellMetadata",
     ]
+    c.Autograde.sanitize_preprocessors = [
+        "nbgrader.preprocessors.ClearOutput",
+        "nbgrader.preprocessors.DeduplicateIds",
+        "nbgrader.preprocessors.OverwriteKernelspec",
+        f"{_STEPS}.restore.OverwriteCells",
+        "nbgrader.preprocessors.CheckCellMetadata",
+    ]
     c.Autograde.autograde_preprocessors = [
         f"{_STEPS}.execute.Execute",
         "nbgrader.preprocessors.LimitOutput",

@@ -12,18 +12,21 @@ from contextlib import contextmanager
 from typing import Any
 
 from nbclient.exceptions import DeadKernelError
-from nbformat import NotebookNode
 from nbgrader.preprocessors import Execute as NbgraderExecute
 
+from ...grading.verdict import MIME
 from ..judge import judge
+from ..kernel import CourseKernelManager
 from ..live import RUN_VARIABLE
+from .cap import cap
 from .outputs import grade_cells, put_verdict, verdict_for
-
-KEPT_OUTPUT_CHARACTERS = 20_000
 
 
 class Execute(NbgraderExecute):
     """nbgrader's step, with our run id in the kernel's environment."""
+
+    def __init__(self, *args: Any, **settings: Any):
+        super().__init__(*args, **{"kernel_manager_class": CourseKernelManager} | settings)
 
     def preprocess(self, nb: Any, resources: Any, **kwargs: Any) -> tuple[Any, Any]:
         for cell in nb.cells:
@@ -42,7 +45,7 @@ class Execute(NbgraderExecute):
             known = grade_cells().get(cell.metadata.get("nbgrader", {}).get("grade_id", ""))
             if known and verdict_for(cell, run) is None:
                 put_verdict(cell, judge(nb, *known, run=run))
-            _cap(cell)
+            cap(cell, untouched=MIME)
         resources["course_run"], resources["course_trouble"] = run, trouble
         return nb, resources
 
@@ -60,12 +63,3 @@ def environment(values: dict[str, str]) -> Iterator[None]:
                 os.environ.pop(name, None)
             else:
                 os.environ[name] = value
-
-
-def _cap(cell: NotebookNode) -> None:
-    """Cut what a cell printed to its first and last part, so that a flood does not make a file of 100 MB."""
-    room = KEPT_OUTPUT_CHARACTERS
-    for output in cell.get("outputs", []):
-        if output.output_type == "stream" and len(output.text) > room:
-            cut = len(output.text) - room
-            output.text = f"{output.text[: room // 2]}\n... {cut} characters left out ...\n{output.text[-room // 2 :]}"

@@ -53,6 +53,18 @@ def save_status(gradebook: Any, assignment: str, student: str, status: Status, w
     gradebook.db.commit()
 
 
+def add_to_sentence(gradebook: Any, assignment: str, student: str, more: str) -> None:
+    """Tell one more thing in the sentence of a submission that has a row."""
+    from sqlalchemy import text
+
+    change = (
+        "UPDATE course_status SET sentence = CASE sentence WHEN '' THEN :more ELSE sentence || '; ' || :more END "
+        "WHERE assignment = :assignment AND student = :student"
+    )
+    gradebook.db.execute(text(change), {"more": more, "assignment": assignment, "student": student})
+    gradebook.db.commit()
+
+
 def read_statuses(gradebook: Any) -> dict[tuple[str, str], tuple[Status, float]]:
     """(assignment, student) -> (status, waiting points)."""
     from sqlalchemy import text

@@ -1,0 +1,34 @@
+"""The kernel in which the course runs notebooks: this interpreter, whatever a kernelspec says, over private sockets.
+
+A kernelspec named python3 in somebody's home may start another Python, and a learner's notebook may name one that is not here.
+Sockets in a folder of our own keep the traffic off the network, and ipykernel's warning about that off the screen.
+"""
+
+import os
+import shutil
+import sys
+import tempfile
+import weakref
+from typing import Any
+
+from jupyter_client.kernelspec import KernelSpec
+from jupyter_client.manager import AsyncKernelManager
+
+MAX_SOCKET_PATH = 100  # characters; the kernel's limit is 107 on Linux and 103 on macOS
+
+
+class CourseKernelManager(AsyncKernelManager):
+    """For `kernel_manager_class` of nbclient, nbgrader's Execute and papermill."""
+
+    def __init__(self, **settings: Any):
+        super().__init__(**settings)
+        folder = tempfile.mkdtemp(prefix="course-kernel-")
+        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self.connection_file = os.path.join(folder, "connection.json")
+        if os.name == "posix" and len(folder) + len("/k-5") <= MAX_SOCKET_PATH:
+            self.transport, self.ip = "ipc", os.path.join(folder, "k")
+
+    @property
+    def kernel_spec(self) -> KernelSpec:
+        argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+        return KernelSpec(argv=argv, display_name="Python 3 (ipykernel)", language="python")

@@ -1,0 +1,51 @@
+"""Before a submission runs, the course's own cells in it are the course's again, also those that were deleted.
+
+nbgrader puts back a deleted check, but without a cell id, and it stops at a submission in which the cell before that check is gone
+as well. A deleted setup cell would make every answer fail for want of `torch`; it comes back too.
+"""
+
+import re
+from typing import Any
+
+from nbgrader.preprocessors import OverwriteCells as NbgraderOverwriteCells
+
+from ..submission import grade_id
+
+_CELL = re.compile(r"ex-(\d+)-(\d+)(?:-([a-z]+))?")
+
+
+class OverwriteCells(NbgraderOverwriteCells):
+    """nbgrader's step, with a missing setup cell and missing checks put back in their places, under their own ids."""
+
+    def add_missing_grade_cells(self, nb: Any, resources: Any) -> tuple[Any, Any]:
+        notebook = self.gradebook.find_notebook(self.notebook_id, self.assignment_id)
+        points = {cell.name: cell.max_score for cell in notebook.grade_cells}
+        ours = (cell for cell in notebook.source_cells if cell.name == "setup" or _CELL.fullmatch(cell.name))
+        after = 0  # where the next missing cell belongs: behind the last one that is there
+        for source in sorted(ours, key=lambda cell: reading_order(cell.name)):
+            place = next((i for i, cell in enumerate(nb.cells) if grade_id(cell) == source.name), None)
+            if place is not None:
+                after = place + 1
+            elif source.locked:
+                self.log.warning("the cell %s was deleted; it is put back", source.name)
+                nb.cells.insert(after, self._again(source, points.get(source.name)))
+                after += 1
+        return nb, resources
+
+    def _again(self, source: Any, points: float | None) -> Any:
+        cell = self.missing_cell_transform(source, points)
+        cell["id"] = source.name
+        cell["source"] = source.source  # nbgrader's would begin with a comment sign
+        if points is None:
+            cell["metadata"]["nbgrader"]["grade"] = False
+            del cell["metadata"]["nbgrader"]["points"]
+        return cell
+
+
+def reading_order(name: str) -> tuple:
+    """A key that sorts grade ids as they stand in a lab: setup, ex-1-1, ex-1-1-b, ex-1-1-check, ex-1-1-timed, ex-1-2, ..."""
+    match = _CELL.fullmatch(name)
+    if match is None:
+        return (0, 0, 0, "")
+    part = match[3] or ""
+    return (int(match[1]), int(match[2]), ("check", "timed").index(part) + 1 if part in ("check", "timed") else 0, part)
