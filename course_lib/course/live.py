@@ -29,11 +29,14 @@ def check_live(exercise_id: str, entry: Any, cell: str = "check", seed: int | No
     context = run_context(seed)
     if not known.in_cell(cell):
         return Verdict(known.id, cell, (), note=f"exercise {known.id} has no {cell} part", context=context)
-    with Quiet():
-        wrong = check_entry(entry, list(known.params))
-    if wrong:
-        return refused(known, cell, wrong, context)
-    return conclude(known, cell, *_attempts(known, cell, entry, seed), context)
+    try:
+        with Quiet():
+            wrong = check_entry(entry, list(known.params))
+        if wrong:
+            return refused(known, cell, wrong, context)
+        return conclude(known, cell, *_attempts(known, cell, entry, seed), context)
+    except KeyboardInterrupt:  # between two attempts; one that hits an attempt is told by it
+        return refused(known, cell, "the check was interrupted", context)
 
 
 def run_context(seed: int) -> dict[str, Any]:

@@ -58,8 +58,8 @@ def check_entry(entry: Any, params: list[str]) -> str:
     try:
         signature.bind(*params)
     except TypeError:
-        taken = ", ".join(str(p) for p in signature.parameters.values())
-        return f"expected {wanted}; yours takes ({taken})"
+        taken = str(signature.replace(return_annotation=signature.empty))[:MAX_MESSAGE]
+        return f"expected {wanted}; yours takes {taken}"
     return ""
 
 
