@@ -46,7 +46,8 @@ def run(root: Path, phases: list[Phase], say: Callable[[str], None] = lambda _: 
             _record(where, row)
     for row in rows:
         if row.score is None or row.score + row.waiting_points < row.max_score:
-            failures.append(f"{row.phase}: {row.score} of {row.max_score:g} points, {row.waiting_points:g} waiting ({row.status})")
+            points = f"{row.score} of {row.max_score:g} points, {row.waiting_points:g} waiting"
+            failures.append(f"{row.phase}: {points} ({row.status})")
     return RunReport(rows, failures)
 
 

@@ -32,8 +32,10 @@ def compare_tensor(got: Any, expected: Any, *, rtol: float, atol: float = 0.0, d
     a, b = float(have[first]), float(want[first])
     digits = 6 if f"{a:.6g}" != f"{b:.6g}" else 12
     where = f" at {list(first)}" if first else ""
-    count = f"{int(wrong.sum())} of {wrong.numel()} values differ (rtol {rtol:g}, atol {atol:g}); first" if first else "differs"
-    return Mistake(f"{count}{where}: got {a:.{digits}g}, expected {b:.{digits}g}{_distance(a, b, rtol, atol)}", _hint(have, want, wrong))
+    tolerance = f"(rtol {rtol:g}, atol {atol:g})"
+    count = f"{int(wrong.sum())} of {wrong.numel()} values differ {tolerance}; first" if first else f"differs {tolerance}"
+    reason = f"{count}{where}: got {a:.{digits}g}, expected {b:.{digits}g}{_distance(a, b, rtol, atol)}"
+    return Mistake(reason, _hint(have, want, wrong))
 
 
 def compare_plain(got: Any, expected: Any) -> Mistake | None:

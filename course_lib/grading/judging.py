@@ -92,7 +92,7 @@ def _failure(status: str, attempt: Mapping[str, Any]) -> str:
 
 
 def _outcome(criterion: Criterion, findings: Sequence[Finding], cases: Sequence[tuple[Case, Any]]) -> Outcome:
-    """One outcome from its cases: the first failed case decides, then the first blocked one; partial points are the least share."""
+    """One outcome from its cases: the first failed one decides, then the first blocked; partial points are the least share."""
     order = (State.FAILED, State.BLOCKED, State.PASSED)
     place = min(range(len(findings)), key=lambda i: (order.index(findings[i].state), i))
     worst, case = findings[place], cases[place][0]

@@ -1,11 +1,11 @@
 """`lab.check` on bad input: a clear verdict, never a traceback of ours, never full points, never a word on stderr."""
 
+import _thread
 import logging
 import sys
 import threading
 import time
 import warnings
-import _thread
 
 import pytest
 import torch

@@ -107,7 +107,7 @@ def test_a_flood_keeps_its_beginning_and_end(streams, how):
 @in_a_notebook
 def test_an_exception_puts_everything_back(streams):
     out, err = streams
-    with pytest.raises(ZeroDivisionError), Quiet():
+    with pytest.raises(ZeroDivisionError), Quiet():  # noqa: PT012 - what leaves the block is the point
         print("lost?")
         _ = 1 / 0
     assert (sys.stdout, sys.stderr) == (out, err)

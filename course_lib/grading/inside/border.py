@@ -13,9 +13,10 @@ from typing import Any
 MAX_BYTES = 64 * 2**20
 MAX_TEXT = 300
 _TENSOR_DTYPES = frozenset(
-    "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 bfloat16 float32 float64 complex64 complex128 "
-    "float8_e4m3fn float8_e5m2 float8_e4m3fnuz float8_e5m2fnuz float8_e8m0fnu".split()
-)
+    ("bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",
+     "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
+     "float8_e8m0fnu")
+)  # fmt: skip
 
 
 class BorderError(ValueError):
