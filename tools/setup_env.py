@@ -2,9 +2,9 @@
 
     python3 tools/setup_env.py lab|dev|clean        TORCH=auto|cuda|cpu|system chooses torch (setup_plan.py)
 
-Standard library only. .venv carries a mark, .course-setup.json: "building" from its first moment, "ready" with
-what it was made of at the end. So an interrupted run, a moved clone or a changed pin is seen and mended. A .venv
-without a mark is someone else's: used as it is, never removed except by `clean`.
+Standard library only. .venv carries a mark, .course-setup.json: "building" from its first moment, "ready" and
+what it was made of at the end. So an interrupted run, a moved clone or a changed pin is seen and mended. A
+.venv without a mark is not ours: it is used as it is and never removed, except by `clean`.
 """
 
 import json

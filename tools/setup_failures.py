@@ -31,8 +31,7 @@ MEANINGS = (  # the first match wins: pattern in the output, what it means and w
     ),
     (
         r"No matching distribution found for ([^\s(]+)",
-        "No package index in reach has {0} for this Python and this machine; "
-        "another Python may do (make PYTHON=python3.12 ...).",
+        "No package index in reach has {0} for this Python and this machine; another Python may do (make PYTHON=python3.12 ...).",
     ),
     (
         r"Permission denied|Read-only file system",

@@ -74,10 +74,10 @@ def choose(asked, system, driver):
     remark = ""
     if asked == "auto":
         asked = "cpu" if driver is None or too_old else "cuda"
-        if driver is None:
-            remark = "no NVIDIA driver found"
-        else:
+        if driver is not None:
             remark = old if too_old else f"NVIDIA driver {driver or '(version not readable)'} found"
+        elif system != "Darwin":
+            remark = "no NVIDIA driver found"
     elif asked == "cuda" and too_old:
         raise SetupError(f"TORCH=cuda: {old}.\nUpdate the driver, or say TORCH=cpu to work without the GPU.")
     if asked == "cpu":
@@ -143,9 +143,7 @@ def decide(exists, alive, mark, place, content, extras):
         if not (alive and ready and mark.get("place") == place):
             return "build"
     elif not alive:
-        raise SetupError(
-            "The .venv here is not this script's and its python does not start: run `make clean`."
-        )
+        raise SetupError("The .venv here is not this script's and its python does not start: run `make clean`.")
     same = ready and mark.get("place") == place and mark.get("content") == content
     return "nothing" if same and set(extras) <= set(mark.get("extras", ())) else "update"
 

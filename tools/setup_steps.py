@@ -115,9 +115,7 @@ def install_torch(plan, constraints):
 
 def use_system_torch():
     """Makes python3's own torch visible in .venv. The path of the constraints that leave it alone."""
-    if (
-        sys.prefix != sys.base_prefix
-    ):  # python3 is a virtual environment, whose packages venv does not pass on
+    if sys.prefix != sys.base_prefix:  # python3 is a virtual environment, whose packages venv does not pass on
         where = [PYTHON, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"]
         inside = subprocess.check_output(where, text=True).strip()
         sites = [path for path in sys.path if os.path.basename(path) in ("site-packages", "dist-packages")]
