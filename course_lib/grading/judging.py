@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .criteria import Case, Criterion, Finding
+from .evidence import json_safe
 from .exercise import Exercise
 from .outcome import Kind, Outcome, State
 from .verdict import Verdict
@@ -102,6 +103,6 @@ def _outcome(criterion: Criterion, findings: Sequence[Finding], cases: Sequence[
     many = len(findings) > 1 and state is State.FAILED and cases[place][1]["status"] == "returned"
     reason = f"case '{case.get('name', place)}': {worst.reason}" if many else worst.reason
     ratios = [f.evidence["ratio"] for f in findings if f.evidence and "ratio" in f.evidence]
-    evidence = dict(worst.evidence or {}) | ({"ratio": min(ratios)} if ratios else {})
+    evidence = json_safe(worst.evidence or {}) | ({"ratio": min(ratios)} if ratios else {})
     points = criterion.points * share
     return Outcome(criterion.name, criterion.kind, criterion.claim, state, points, criterion.points, reason, worst.hint, evidence)

@@ -2,7 +2,8 @@
 
 nbgrader gives 0 for a cell with anything on stderr, be it one warning of a library. While a `Quiet` block runs, the Python
 streams, the file descriptors 1 and 2 (C libraries, child processes) and stream objects that a logging handler took earlier
-all lead into it. It keeps the first and the last 2 KiB. After the block, a thread or handler that kept its stream writes to the notebook's stdout.
+all lead into it. It keeps the first and the last 2 KiB. After the block, a thread or handler that kept its stream writes to
+the notebook's stdout.
 """
 
 import contextlib
