@@ -203,7 +203,9 @@ def grade(
 
 
 @_command("progress")
-def progress(as_json: Json = False) -> None:
+def progress(
+    exercises: Annotated[bool, typer.Option("--exercises", help="List every exercise as well.")] = False, as_json: Json = False
+) -> None:
     """Show how far you are."""
     from .course.progress import summary
     from .display.progress_table import rich_table
@@ -212,22 +214,26 @@ def progress(as_json: Json = False) -> None:
     if as_json:
         _print_json(state.to_json())
     else:
-        _print(rich_table(state))
+        _print(rich_table(state, exercises))
 
 
 @_command("bench")
-def bench(name: Annotated[str | None, typer.Argument(help="A benchmark; without one they are listed.")] = None) -> None:
-    """Run a benchmark of benchmarks/; its result is written to benchmarks/results."""
+def bench(
+    name: Annotated[str | None, typer.Argument(help="One benchmark; without it all of them run.")] = None,
+    only_list: Annotated[bool, typer.Option("--list", help="List the benchmarks.")] = False,
+) -> None:
+    """Run the benchmarks of benchmarks/; results are written to benchmarks/results."""
     from .course.bench import benchmarks, run_benchmark
 
     root = _repository()
-    if name is None:
-        print("\n".join(benchmarks(root)) or "no benchmarks yet")
+    if only_list:
+        print("\n".join(benchmarks(root)))
         return
     try:
-        raise typer.Exit(run_benchmark(root, name))
+        codes = [run_benchmark(root, one) for one in ([name] if name else benchmarks(root))]
     except KeyError as error:
         fail(str(error.args[0]))
+    raise typer.Exit(max(codes, default=0))
 
 
 def _repository() -> Path:
