@@ -4,6 +4,7 @@ Folders  WHERE/submitted/STUDENT/PHASE/PHASE.ipynb in, WHERE/autograded and WHER
 """
 
 import os
+import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -135,9 +136,12 @@ def _name_old_version(api: Any, notebook: Path, student: str, phase: str) -> Non
 
 
 def _why(result: dict) -> str:
-    """The last telling line of nbgrader's report."""
-    lines = (result.get("error") or result.get("log") or "").strip().splitlines()
-    return lines[-1].strip()[:300] if lines else "nbgrader gave no reason"
+    """The exception that nbgrader's report ends in: its log holds the cause, its error often only says "see the log"."""
+    for text in (result.get("log") or "", result.get("error") or ""):
+        for line in reversed(text.splitlines()):
+            if re.match(r"[\w.]+(Error|Exception): .", line.strip()):
+                return line.strip()[:300]
+    return "nbgrader gave no reason"
 
 
 def _set_status(api: Any, phase: str, student: str, status: Status) -> None:

@@ -36,9 +36,10 @@ def _structure(notebook: Any, phase: str, name: str) -> str:
             return f"{name}: cell {number} {fault}; take a fresh copy of the lab and put your answers there"
     ids = Counter(_grade_id(cell) for cell in cells)
     number = next(p.number for p in PHASES if p.name == phase)
-    wanted = [e.cell_id for e in exercises_of(number)]
-    if not any(ids[cell_id] for cell_id in wanted):
-        return f"{name} carries none of the cells {', '.join(wanted)}: its metadata is gone; put your answers into a fresh copy"
+    ours = [cell_id for e in exercises_of(number) for cell_id in (e.cell_id, *map(e.grade_id, e.cells))]
+    if not any(ids[cell_id] for cell_id in ours):
+        answers = ", ".join(e.cell_id for e in exercises_of(number))
+        return f"{name} carries none of the cells {answers}: its metadata is gone; put your answers into a fresh copy"
     twice = sorted(cell_id for cell_id, count in ids.items() if cell_id and count > 1)
     if twice:
         return f"{name} holds the cell {', '.join(twice)} more than once (a copy?); delete the copy and hand it in again"

@@ -7,8 +7,10 @@ as well. A deleted setup cell would make every answer fail for want of `torch`; 
 import re
 from typing import Any
 
+from nbformat import from_dict
 from nbgrader.preprocessors import OverwriteCells as NbgraderOverwriteCells
 
+from ..notebook_source import nbgrader_metadata
 from ..submission import grade_id
 
 _CELL = re.compile(r"ex-(\d+)-(\d+)(?:-([a-z]+))?")
@@ -28,18 +30,19 @@ class OverwriteCells(NbgraderOverwriteCells):
                 after = place + 1
             elif source.locked:
                 self.log.warning("the cell %s was deleted; it is put back", source.name)
-                nb.cells.insert(after, self._again(source, points.get(source.name)))
+                nb.cells.insert(after, _again(source, points.get(source.name)))
                 after += 1
         return nb, resources
 
-    def _again(self, source: Any, points: float | None) -> Any:
-        cell = self.missing_cell_transform(source, points)
-        cell["id"] = source.name
-        cell["source"] = source.source  # nbgrader's would begin with a comment sign
-        if points is None:
-            cell["metadata"]["nbgrader"]["grade"] = False
-            del cell["metadata"]["nbgrader"]["points"]
-        return cell
+
+def _again(source: Any, points: float | None) -> Any:
+    """A cell as it was released; `points` None for one that is not graded."""
+    metadata = nbgrader_metadata(source.name, source.cell_type) | {"checksum": source.checksum}
+    if points is not None:
+        metadata |= {"grade": True, "points": points}
+    made = {"id": source.name, "cell_type": source.cell_type, "source": source.source}
+    made["metadata"] = {"deletable": False, "editable": False, "nbgrader": metadata}
+    return from_dict(made | ({"outputs": [], "execution_count": None} if source.cell_type == "code" else {}))
 
 
 def reading_order(name: str) -> tuple:
