@@ -25,7 +25,7 @@ from course_lib.course.doctor_checks import MIN_DRIVER
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
 import setup_plan as plans  # noqa: E402
-from setup_failures import SetupError, meaning, tail  # noqa: E402
+from setup_failures import SetupError, explain, meaning, tail  # noqa: E402
 
 
 def pins(name):
@@ -208,6 +208,13 @@ def test_the_tail_leaves_out_what_only_repeats():
     output = "first\n\nWARNING: Retrying (Retry(total=3\nLooking in links: /x\n" + "last\n" * 3
     assert tail(output) == "first\nlast\nlast\nlast"
     assert tail(output, 2) == "last\nlast"
+
+
+def test_of_a_missing_network_only_the_meaning_is_told():
+    """pip then adds that versions conflict, which misleads."""
+    output = "Name or service not known\nERROR: Cannot install x: conflicting dependencies\nERROR: ResolutionImpossible"
+    assert explain(output) == meaning(output)
+    assert "something new" in explain("something new")
 
 
 # --- the steps, with venv and pip played by a stub -----------------------------------------------------------------

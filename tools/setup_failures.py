@@ -7,6 +7,10 @@ class SetupError(Exception):
     """Says in plain words what is wrong and what to do next; shown without a traceback."""
 
 
+NO_NETWORK = (
+    "No package index answers. Is there a network, and does it need a proxy (HTTPS_PROXY)? "
+    "Run the same command again once there is."
+)
 MEANINGS = (  # the first match wins: pattern in the output, what it means and what to do
     (r"No space left on device", "The disk is full: free some space and run the same command again."),
     (
@@ -22,12 +26,12 @@ MEANINGS = (  # the first match wins: pattern in the output, what it means and w
         r"name resolution|Name or service not known|nodename nor servname|getaddrinfo failed|ConnectTimeout|"
         r"Failed to establish a new connection|Network is unreachable|No route to host|ReadTimeout|"
         r"ProxyError",
-        "No package index answers. Is there a network, and does it need a proxy (HTTPS_PROXY)? "
-        "Run the same command again once there is.",
+        NO_NETWORK,
     ),
     (
         r"ResolutionImpossible|conflicting dependencies",
-        "The course's pins contradict pip's own settings: see PIP_CONSTRAINT, `pip config list`.",
+        "No index in reach has versions that fit both the course's pins and pip's own settings "
+        "(PIP_CONSTRAINT, `pip config list`).",
     ),
     (
         r"No matching distribution found for ([^\s(]+)",
@@ -54,3 +58,8 @@ def tail(output, lines=12):
     """The last lines that say something: no blank ones, no retries, none on places where pip looked."""
     kept = [line for line in output.splitlines() if line.strip() and not any(n in line for n in NOISE)]
     return "\n".join(kept[-lines:])
+
+
+def explain(output):
+    """The last lines and what they mean. Of a missing network pip says much that misleads: only what it means."""
+    return meaning(output) if meaning(output) == NO_NETWORK else f"{tail(output)}\n\n{meaning(output)}"

@@ -11,7 +11,7 @@ import sys
 import time
 
 import setup_plan as plans
-from setup_failures import SetupError, meaning, tail
+from setup_failures import SetupError, explain, meaning
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 VENV = os.path.join(ROOT, ".venv")
@@ -77,7 +77,7 @@ def step(title, command):
     output = try_step(title, command)
     if output:
         where = "The whole output is in .stamps/setup.log."
-        raise SetupError(f"{tail(output)}\n\n{title}: failed. {meaning(output)}\n{where}")
+        raise SetupError(f"{title}: failed.\n{explain(output)}\n{where}")
 
 
 def pip(*args):
@@ -97,18 +97,17 @@ def install_torch(plan, constraints):
     wish = plans.torch_wish(read(constraints), plan.local)
     # one retry and a short wait: where PyTorch's index is out of reach, that must show within seconds
     own = pip("--no-deps", wish, "--index-url", plan.index, "--retries", "1", "--timeout", "20")
-    if not try_step(f"{wish} from PyTorch's own index", own):
-        return
-    output = try_step(f"{wish} from pip's configured index", pip("--no-deps", wish))
-    if output:
+    first = try_step(f"{wish} from PyTorch's own index", own)
+    second = first and try_step(f"{wish} from pip's configured index", pip("--no-deps", wish))
+    if second:
         other = {
             "cpu": "cuda for the build on the normal index (several GB)",
             "cuda": "cpu to go on without the GPU",
         }
         raise SetupError(
-            f"{tail(output)}\n\n"
-            f"Neither PyTorch's own index ({plan.index}) nor pip's configured one gave {wish}.\n"
-            f"{meaning(output)}\n"
+            f"Neither PyTorch's own index nor pip's configured one gave {wish}.\n"
+            f"{plan.index}: {meaning(first)}\n"
+            f"pip's configured one: {explain(second)}\n"
             f"Or say TORCH=system to use the torch that python3 has, or TORCH={other[plan.torch]}."
         )
 
