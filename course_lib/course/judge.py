@@ -9,7 +9,7 @@ from ..grading.child import attempts_in_child
 from ..grading.exercise import Exercise
 from ..grading.judging import conclude, plan, refused
 from ..grading.verdict import Verdict
-from .submission import cells_for, grade_id
+from .submission import cells_for, grade_id, only_definitions
 
 
 def judge(notebook: Any, known: Exercise, cell: str = "check", seed: int | None = None, run: str = "") -> Verdict:
@@ -25,7 +25,11 @@ def judge(notebook: Any, known: Exercise, cell: str = "check", seed: int | None 
     if not cells:
         return refused(known, cell, f"the notebook has no code cell {known.cell_id}; take it from the released lab", context)
     jobs = plan(known, cell, seed)
-    return conclude(known, cell, jobs, attempts_in_child(known, cell, jobs, cells), context)
+    attempts = attempts_in_child(known, cell, jobs, cells)
+    harmless = [c for c in cells if c.required or c.name.endswith("-setup") or only_definitions(c.source)]
+    if len(harmless) < len(cells) and all(a["status"] in ("timeout", "died") for a in attempts):
+        attempts = attempts_in_child(known, cell, jobs, harmless)  # perhaps an earlier answer hung or died
+    return conclude(known, cell, jobs, attempts, context)
 
 
 def judgeable(notebook: Any) -> list[tuple[Exercise, str]]:

@@ -1,6 +1,6 @@
-"""Submissions for the tests: the solved or the released lab of phase 1, changed in one way each.
+"""Hand in for a class: a solved or a released lab, changed in one way.
 
-A submission is a function of the folder to fill; `hand_in` makes most of them. What each must earn stands in the tests, by hand.
+Folders  a repository at `root` (see small_course.py), its class in root/grading.
 """
 
 import json
@@ -10,10 +10,8 @@ from typing import Any
 
 import nbformat
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[2]  # the real course
 PHASE = "phase1_roofline"
-SOLVED = ROOT / "solutions" / PHASE / f"{PHASE}.ipynb"
-RELEASED = ROOT / "labs" / PHASE / f"{PHASE}.ipynb"
 HEAD = "def ridge_points(peak_tflops, hbm_gb_per_s):\n"
 RIGHT = "    return peak_tflops.double() * 1e3 / hbm_gb_per_s.double()[:, None]\n"
 
@@ -33,18 +31,19 @@ def place(notebook: Any, grade_id: str) -> int:
     return notebook.cells.index(cell(notebook, grade_id))
 
 
-def folder_of(where: Path, student: str, phase: str = PHASE) -> Path:
-    made = where / "submitted" / student / phase
+def folder_of(root: Path, student: str) -> Path:
+    """The folder that a student hands in."""
+    made = root / "grading" / "submitted" / student / PHASE
     made.mkdir(parents=True, exist_ok=True)
     return made
 
 
-def hand_in(where: Path, student: str, *changes: Change, start: Path = SOLVED) -> Path:
-    """Put a changed copy of a notebook where a class hands in."""
-    notebook = read(start)
+def hand_in(root: Path, student: str, *changes: Change, start: str = "solutions") -> Path:
+    """Hand in a changed copy of the solved lab ("solutions") or of the released one ("labs")."""
+    notebook = read(root / start / PHASE / f"{PHASE}.ipynb")
     for change in changes:
         change(notebook)
-    path = folder_of(where, student) / f"{PHASE}.ipynb"
+    path = folder_of(root, student) / f"{PHASE}.ipynb"
     path.write_text(json.dumps(notebook, indent=1), encoding="utf-8")  # nbformat.write would mend some damage
     return path
 

@@ -8,12 +8,14 @@ import pytest
 from course_lib.course.grade import Row, open_gradebook
 from course_lib.course.grade_command import grade_folder
 
-from .classroom import PHASE, ROOT
+from .classroom import PHASE
+from .small_course import planted, write_course
 from .the_class import STUDENTS
 
 
 @dataclass(frozen=True)
 class GradedClass:
+    root: Path
     where: Path
     rows: dict[str, Row]
     csv: Path
@@ -31,12 +33,12 @@ class GradedClass:
 @pytest.fixture(scope="session")
 def graded_class(tmp_path_factory) -> GradedClass:
     """Every student of the class, graded in one go as `labs grade --feedback --export` does."""
-    where = tmp_path_factory.mktemp("class")
-    for name, student in STUDENTS.items():
-        student.hand_in(where, name)
-    csv = where / "grades.csv"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COURSE_HOME", str(where / "home"))
+    root = tmp_path_factory.mktemp("class")
+    where, csv = root / "grading", root / "grades.csv"
+    with planted(), pytest.MonkeyPatch.context() as patch:
         patch.delenv("COURSE_RUN_ID", raising=False)
-        rows = grade_folder(ROOT, where, 1, "*", True, csv)
-    return GradedClass(where, {row.student: row for row in rows}, csv)
+        write_course(root)
+        for name, student in STUDENTS.items():
+            student.hand_in(root, name)
+        rows = grade_folder(root, where, 1, "*", True, csv)
+    return GradedClass(root, where, {row.student: row for row in rows}, csv)

@@ -3,7 +3,6 @@
 Exercise 1.1 has 5 points: 2 for the data sheet, 1 for any table, 1 for missing precisions; 1 is measured on a GPU and waits here.
 """
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,10 +10,7 @@ from pathlib import Path
 
 from .classroom import (
     HEAD,
-    PHASE,
-    RELEASED,
     RIGHT,
-    SOLVED,
     answer,
     cell,
     delete,
@@ -23,7 +19,6 @@ from .classroom import (
     forged_full_marks,
     hand_in,
     place,
-    read,
     source,
 )
 
@@ -38,19 +33,19 @@ class Student:
     status: str
 
 
-def _changed(*changes, start=SOLVED):
+def _changed(*changes, start="solutions"):
     return partial(_hand_in, changes, start)
 
 
-def _hand_in(changes, start, where, student):
-    return hand_in(where, student, *changes, start=start)
+def _hand_in(changes, start, root, student):
+    return hand_in(root, student, *changes, start=start)
 
 
 def _full(*changes):
     return Student(_changed(*changes), 4.0, 1.0, "graded, points waiting")
 
 
-def _nothing(*changes, start=SOLVED, status="graded"):
+def _nothing(*changes, start="solutions", status="graded"):
     return Student(_changed(*changes, start=start), 0.0, 0.0, status)
 
 
@@ -68,20 +63,20 @@ NOISY = """
         sys.stderr.write(f"\\r{step:3d}% |{'#' * (step // 10):<10}|")
     print("to stdout")
 """
-FLOOD = "for line in range(1_000_000): print('line', line)"
+FLOOD = "for part in range(100): print('a line\\n' * 10_000)"  # a million lines
 LONG_LINE = "print('x' * 50_000_000)"
 LONG_VALUE = "'y' * 50_000_000"
 LONG_ERROR = "raise ValueError('z' * 5_000_000)"
 ASKS = ("name = input('name?')", "breakpoint()", "import getpass; getpass.getpass()", "%debug", "import sys; sys.exit()")
 
 
-def _renamed(where, student):
-    path = hand_in(where, student)
+def _renamed(root, student):
+    path = hand_in(root, student)
     path.rename(path.with_name("phase1_roofline (1).ipynb"))
 
 
-def _no_json(where, student):
-    path = hand_in(where, student)
+def _no_json(root, student):
+    path = hand_in(root, student)
     path.write_text(path.read_text(encoding="utf-8")[:5000], encoding="utf-8")
 
 
@@ -95,14 +90,16 @@ def _copied_cell(notebook):
     notebook.cells.insert(place(notebook, "ex-1-1"), dict(cell(notebook, "ex-1-1")) | {"id": "a-copy"})
 
 
-def _crlf(where, student):
+def _crlf(root, student):
     """A copy that went through Windows: line ends of the file and of every source, the old Mac's in one of them."""
-    notebook = read(SOLVED)
-    for each in notebook.cells:
-        each.source = each.source.replace("\n", "\r\n")
-    cell(notebook, "ex-1-1-check").source = "\r" + cell(notebook, "ex-1-1-check").source
-    text = json.dumps(notebook, indent=1).replace("\n", "\r\n")
-    (folder_of(where, student) / f"{PHASE}.ipynb").write_bytes(text.encode())
+
+    def change(notebook):
+        for each in notebook.cells:
+            each.source = each.source.replace("\n", "\r\n")
+        cell(notebook, "ex-1-1-check").source = "\r" + cell(notebook, "ex-1-1-check").source
+
+    path = hand_in(root, student, change)
+    path.write_bytes(path.read_bytes().replace(b"\n", b"\r\n"))
 
 
 def _as_markdown(notebook):
@@ -123,7 +120,7 @@ ONLY_FLOAT64 = "    return (peak_tflops * 1e3 / hbm_gb_per_s[:, None]).double()\
 STUDENTS = {
     "solved": _full(),
     "Curie, Marie": Student(_crlf, 4.0, 1.0, "graded, points waiting"),
-    "untouched": _nothing(start=RELEASED),
+    "untouched": _nothing(start="labs"),
     "half-wrong": Student(_changed(answer(ONLY_FLOAT64)), 3.0, 1.0, "graded, points waiting"),
     "syntax-error": _nothing(source("ex-1-1", HEAD + "    return peak_tflops *\n")),
     "undefined": _nothing(source("ex-1-1", HEAD.replace("ridge_points", "ridge") + RIGHT)),
@@ -132,7 +129,7 @@ STUDENTS = {
     "dies-elsewhere": Student(_changed(extra_cells("import os; os._exit(1)")), 4.0, 1.0, "graded, kernel died"),
     "all-but-the-answer-deleted": _full(delete("setup", "ex-1-1-check", "ex-1-1-timed")),
     "forged": _nothing(
-        forged_full_marks, source("ex-1-1-check", "4.0"), source("ex-1-1-timed", "1.0"), start=RELEASED
+        forged_full_marks, source("ex-1-1-check", "4.0"), source("ex-1-1-timed", "1.0"), start="labs"
     ),
     "flood": _full(
         extra_cells(FLOOD, LONG_LINE, LONG_VALUE, LONG_ERROR), answer("    print('x' * 10_000_000)\n" + RIGHT)

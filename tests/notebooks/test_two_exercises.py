@@ -1,0 +1,85 @@
+"""What one answer does to the others, and points that wait for more than a device: a lab with a second exercise, 1.2.
+
+The kernel of a submission does not know the planted exercise, so its checks are judged from source, as after a crash.
+"""
+
+import pytest
+
+from course_lib.course.grade import grade, open_gradebook, submissions
+from course_lib.course.nbgrader_steps import config
+
+from .classroom import PHASE, hand_in, source
+from .small_course import FIRST, RIDGE, SCALED, SECOND, SETUP, planted, write_course
+
+HANGS = "def ridge_points(peak_tflops, hbm_gb_per_s):\n    while True:\n        pass\n"
+SLEEPS = "import time\ntime.sleep(1e9)\n"
+DIES = "import os\nos._exit(0)\n"
+
+
+@pytest.fixture(scope="module")
+def graded(tmp_path_factory):
+    """-> (root, rows by student). Cells may run 8 s, and judged answers 3 s for all their cases."""
+    root = tmp_path_factory.mktemp("two")
+    with planted(RIDGE, SCALED, seconds=3.0), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(config, "CELL_SECONDS", 8)
+        patch.delenv("COURSE_RUN_ID", raising=False)
+        write_course(root, SETUP + FIRST + SECOND)
+        hand_in(root, "solved")
+        hand_in(root, "untouched", start="labs")
+        hand_in(root, "hangs", source("ex-1-1", HANGS))
+        hand_in(root, "sleeps-while-loading", source("ex-1-1", SLEEPS))
+        hand_in(root, "dies-while-loading", source("ex-1-1", DIES))
+        where = root / "grading"
+        yield root, {row.student: row for row in grade(root, where, submissions(where))}
+
+
+# 1.1: 4 for its check, 1 waits for a GPU. 1.2: 2 for its table, 3 wait for a compiler's report.
+EXPECTED = {
+    "solved": (6.0, 4.0),
+    "untouched": (0.0, 0.0),
+    "hangs": (2.0, 3.0),
+    "sleeps-while-loading": (2.0, 3.0),
+    "dies-while-loading": (2.0, 3.0),
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_an_answer_that_hangs_or_dies_costs_only_its_own_points(graded, name):
+    row = graded[1][name]
+    assert (row.score, row.waiting_points, row.max_score) == (*EXPECTED[name], 10.0)
+
+
+def test_a_partly_blocked_cell_keeps_its_score_and_needs_a_manual_grade(graded):
+    with open_gradebook(graded[0] / "grading") as gradebook:
+        found = gradebook.find_grade("ex-1-2-check", PHASE, PHASE, "solved")
+        assert (found.auto_score, found.max_score, found.needs_manual_grade) == (2.0, 5.0, True)
+        comment = gradebook.find_comment("ex-1-2", PHASE, PHASE, "solved").comment
+    assert comment == "3 points wait (compiles): no compiled evidence was gathered here"
+
+
+def test_a_cell_without_anything_blocked_needs_no_manual_grade(graded):
+    with open_gradebook(graded[0] / "grading") as gradebook:
+        for name in ("ex-1-1-check", "ex-1-1-timed", "ex-1-2-check"):
+            found = gradebook.find_grade(name, PHASE, PHASE, "untouched")
+            assert (found.auto_score, found.needs_manual_grade) == (0.0, False)
+
+
+def test_a_manual_score_survives_grading_again_and_is_looked_at_again(graded):
+    root, where = graded[0], graded[0] / "grading"
+    with open_gradebook(where) as gradebook:
+        found = gradebook.find_grade("ex-1-1-timed", PHASE, PHASE, "solved")
+        found.manual_score, found.needs_manual_grade = 0.75, False
+        gradebook.db.commit()
+    (row,) = grade(root, where, [("solved", PHASE)])
+    assert row.score == 6.75
+    with open_gradebook(where) as gradebook:
+        found = gradebook.find_grade("ex-1-1-timed", PHASE, PHASE, "solved")
+        assert (found.manual_score, found.auto_score, found.needs_manual_grade) == (0.75, None, True)
+
+
+def test_a_student_whom_nbgrader_cannot_grade_does_not_end_the_class(graded):
+    hand_in(graded[0], "anna[1]", start="labs")
+    first, second = grade(graded[0], graded[0] / "grading", [("anna[1]", PHASE), ("untouched", PHASE)])
+    assert (first.score, first.status) == (None, "failed")
+    assert first.sentence
+    assert second.score == 0.0
