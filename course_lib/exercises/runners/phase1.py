@@ -19,6 +19,11 @@ def ridge_points(entry: Any, case: dict) -> Any:
     return entry(case["peak_tflops"], case["hbm_gb_per_s"])
 
 
+def latency_floors(entry: Any, case: dict) -> Any:
+    """The learner's floors and decisions for a table of configurations."""
+    return entry(case["model"], case["gpu"], case["ranks"], case["itl_target_ms"])
+
+
 def ridge_of_this_device(entry: Any, case: dict) -> dict:
     """Measure a bf16 matrix product and a copy here and now, and let the learner's function make a ridge point of them."""
     if not torch.cuda.is_available():

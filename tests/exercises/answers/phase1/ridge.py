@@ -1,4 +1,4 @@
-"""Answers to the exercises of phase 1. Each function stands alone: its source is also judged in a process of its own."""
+"""Answers to exercise 1.1. Each function stands alone: its source is also judged in a process of its own."""
 
 import torch
 
@@ -108,25 +108,23 @@ def transposed_and_back(peak_tflops, hbm_gb_per_s):
     return (peak_tflops.double().T / hbm_gb_per_s.double()).T.mul(1e3)
 
 
-WRONG = {
-    "1.1": [
-        (zeros, ALL),
-        (the_input, ALL),
-        (a_copy_of_the_input, ALL),
-        (tera_over_giga_forgotten, ALL),
-        (upside_down, ALL),
-        (binary_giga, ALL),
-        (sparse_peak, ALL),
-        (bandwidth_against_columns, ALL),
-        (transposed, ALL),
-        (computed_in_float32, ALL),
-        (dtype_of_the_input, {TABLE}),
-        (missing_becomes_zero, {MISSING}),
-        (row_with_a_hole_is_dropped, {MISSING}),
-        (memory_layout_assumed, {TABLE}),
-        (changes_its_input, ALL),
-        (the_published_sheet, ALL),
-        (a_list, ALL),
-    ]
-}
-RIGHT = {"1.1": [plain_loops, seconds_per_byte, through_numpy, transposed_and_back]}
+WRONG = [
+    (zeros, ALL),
+    (the_input, ALL),
+    (a_copy_of_the_input, ALL),
+    (tera_over_giga_forgotten, ALL),
+    (upside_down, ALL),
+    (binary_giga, ALL),
+    (sparse_peak, ALL),
+    (bandwidth_against_columns, ALL),
+    (transposed, ALL),
+    (computed_in_float32, ALL),
+    (dtype_of_the_input, {TABLE}),
+    (missing_becomes_zero, {MISSING}),
+    (row_with_a_hole_is_dropped, {MISSING}),
+    (memory_layout_assumed, {TABLE}),
+    (changes_its_input, ALL),
+    (the_published_sheet, ALL),
+    (a_list, ALL),
+]
+RIGHT = [plain_loops, seconds_per_byte, through_numpy, transposed_and_back]

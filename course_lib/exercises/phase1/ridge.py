@@ -1,23 +1,23 @@
-"""Exercises of phase 1: what is asked, fresh cases for it, and how an answer is judged."""
+"""Exercise 1.1, ridge points: what is asked, fresh cases for it, and how an answer is judged."""
 
 from typing import Any
 
-from ..grading.criteria import Case, Correct, Timed
-from ..grading.exercise import Exercise
-from ..grading.outcome import Mistake
+from ...grading.criteria import Case, Correct, Timed
+from ...grading.exercise import Exercise
+from ...grading.outcome import Mistake
 
 # float64 rounds at 1e-16; a table computed in float32 and cast afterwards is off by 6e-8 and must not pass
 RTOL = 1e-10
 
 
 def _expected(case: Case) -> Any:
-    from ..roofline import ridge_points
+    from ...roofline import ridge_points
 
     return ridge_points(case["peak_tflops"], case["hbm_gb_per_s"])
 
 
 def _check_ridge(case: Case, output: Any) -> Mistake | None:
-    from ..grading.compare import compare_tensor
+    from ...grading.compare import compare_tensor
 
     return compare_tensor(output, _expected(case), rtol=RTOL)
 
@@ -26,7 +26,7 @@ def _sheet_cases(seed: int) -> list[Case]:
     """The course's data sheet, rows and columns shuffled; only GPUs that have both precisions."""
     import torch
 
-    from ..hardware import all_specs
+    from ...hardware import all_specs
 
     draw = torch.Generator().manual_seed(seed)
     gpus = [gpu for gpu in all_specs().values() if gpu.fp8_tflops is not None]
@@ -76,7 +76,7 @@ def _missing_cases(seed: int) -> list[Case]:
 def _device_cases(seed: int) -> list[Case]:
     import torch
 
-    from ..hardware import all_specs
+    from ...hardware import all_specs
 
     case = _random_case("this device", 2, 2, torch.Generator().manual_seed(seed))
     sheet = [
@@ -89,8 +89,8 @@ def _device_cases(seed: int) -> list[Case]:
 def _confirm_device(case: Case, evidence: Any) -> Mistake | None:
     import torch
 
-    from ..grading.compare import compare_tensor
-    from ..roofline import ridge_points
+    from ...grading.compare import compare_tensor
+    from ...roofline import ridge_points
 
     measured = [[evidence["bf16_tflops"]]], [evidence["copy_gb_per_s"]]
     expected = ridge_points(*(torch.tensor(values, dtype=torch.float64) for values in measured))
@@ -142,5 +142,3 @@ RIDGE_POINTS = Exercise(
         ),
     ),
 )
-
-EXERCISES = (RIDGE_POINTS,)
