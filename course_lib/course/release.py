@@ -66,9 +66,7 @@ def _read(notebook: Path) -> Release:
     try:
         metadata = json.loads(data)["metadata"]
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise ReleaseError(
-            f"{notebook} is no notebook ({error!r}); run `make build` to make it again"
-        ) from error
+        raise ReleaseError(f"{notebook} is no notebook ({error!r}); run `make build` to make it again") from error
     course = metadata.get("course") if isinstance(metadata, dict) else None
     version = course.get("lab_version") if isinstance(course, dict) else None
     safe = re.sub(r"[^A-Za-z0-9._+-]+", "-", str(version or course_lib.__version__)).strip(".-")[:40]

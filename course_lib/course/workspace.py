@@ -156,9 +156,7 @@ def _check_suitable(work: Path) -> None:
         raise WorkspaceError(f"{work} is a file; give a new or an empty folder")
     root, labs = release.repo_root(), release.labs_dir()
     if work in (Path(work.anchor), _absolute("~"), root) or work == labs or labs in work.parents:
-        raise WorkspaceError(
-            f"{work} cannot be a learner's copy; give a new or an empty folder, such as {work / 'work'}"
-        )
+        raise WorkspaceError(f"{work} cannot be a learner's copy; give a new or an empty folder, such as {work / 'work'}")
     if _is_copy(work) or not work.is_dir():
         return
     there = sorted(entry.name for entry in work.iterdir())
@@ -171,8 +169,7 @@ def _check_suitable(work: Path) -> None:
 
 def _handouts() -> list[Handout]:
     templates = [
-        Handout(name, (TEMPLATE / source).read_bytes(), __version__, "created")
-        for source, name in TEMPLATE_FILES.items()
+        Handout(name, (TEMPLATE / source).read_bytes(), __version__, "created") for source, name in TEMPLATE_FILES.items()
     ]
     labs = [Handout(one.relative, one.data, one.version) for one in release.released()]
     return [*templates, *labs]

@@ -73,9 +73,7 @@ def _choose(work: Path, report: Report) -> list[str]:
     for name in names:
         path, size_bytes = work / name, (work / name).lstat().st_size
         if size_bytes > MAX_FILE_BYTES:
-            left_out[name] = (
-                f"{size_text(size_bytes)}, more than {size_text(MAX_FILE_BYTES)}; copy it yourself"
-            )
+            left_out[name] = f"{size_text(size_bytes)}, more than {size_text(MAX_FILE_BYTES)}; copy it yourself"
         elif name.encode(errors="replace").decode() != name:
             left_out[name] = "its name is not UTF-8; rename it"
         elif any(ord(letter) < 32 or letter in "\\:" for letter in name):
@@ -96,9 +94,7 @@ def _choose(work: Path, report: Report) -> list[str]:
     return chosen
 
 
-def _write(
-    archive: zipfile.ZipFile, work: Path, names: list[str], manifest: Manifest, report: Report
-) -> None:
+def _write(archive: zipfile.ZipFile, work: Path, names: list[str], manifest: Manifest, report: Report) -> None:
     events = _events(work)
     report.events = len(events)
     written_bytes = 0
@@ -131,9 +127,7 @@ def _events(work: Path) -> list[dict[str, Any]]:
         try:
             return progress.export_events()
         except RuntimeError as error:
-            raise WorkspaceError(
-                f"your progress cannot be read, and an export without it would lose it: {error}"
-            ) from error
+            raise WorkspaceError(f"your progress cannot be read, and an export without it would lose it: {error}") from error
 
 
 @contextlib.contextmanager

@@ -57,9 +57,7 @@ def checked(opened: zipfile.ZipFile, archive: Path) -> Contents:
     for info in members:
         limit = form.MAX_FILE_BYTES if info.filename.startswith(form.FILES) else form.MAX_DATA_BYTES
         if info.file_size > limit:
-            raise refuse(
-                f"{info.filename!r} is {size_text(info.file_size)} unpacked, the limit is {size_text(limit)}"
-            )
+            raise refuse(f"{info.filename!r} is {size_text(info.file_size)} unpacked, the limit is {size_text(limit)}")
         mode = info.external_attr >> 16
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
             raise refuse(f"{info.filename!r} is a link or a device, only plain files are taken")

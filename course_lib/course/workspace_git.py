@@ -93,9 +93,7 @@ def _git(work: Path, *arguments: str, located: bool = True) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise GitRefused(f"git {arguments[0]}: {error}") from error
     if done.returncode:
-        lines = done.stderr.decode(errors="replace").strip().splitlines() or [
-            f"exit status {done.returncode}"
-        ]
+        lines = done.stderr.decode(errors="replace").strip().splitlines() or [f"exit status {done.returncode}"]
         raise GitRefused(f"git {arguments[0]}: {lines[0]}")
     return done.stdout.decode(errors="replace") or "done"
 

@@ -30,9 +30,7 @@ def import_archive(archive: Path, find_work: Callable[[], Path]) -> Report:
             return _bring_in(opened, contents, work)
     except FileNotFoundError as error:
         if error.filename == str(archive):
-            raise WorkspaceError(
-                f"{archive} does not exist; give the .zip that `labs export` wrote"
-            ) from error
+            raise WorkspaceError(f"{archive} does not exist; give the .zip that `labs export` wrote") from error
         raise
     except BROKEN as error:
         raise WorkspaceError(
@@ -59,9 +57,7 @@ def _bring_in(opened: zipfile.ZipFile, contents: Contents, work: Path) -> Report
         if report.changed:
             report.say(snapshot(work, "Imported from an archive"))
     count = len(report.files("added")) + len(report.files("replaced")) + len(report.files("beside"))
-    report.say(
-        f"{count} files in, {len(report.files('skipped'))} skipped, {report.events} new progress events"
-    )
+    report.say(f"{count} files in, {len(report.files('skipped'))} skipped, {report.events} new progress events")
     return report
 
 
@@ -87,9 +83,7 @@ def _bring_in_file(place: Place, name: str, data: bytes, theirs: Manifest) -> No
         mine, seen = place.manifest.record(name), theirs.files.get(name, Record()).seen
         mine.seen = list(seen)  # an offer is due for every release that the imported file does not know
         if mine.handed_out and not mine.handed_out.keys() & set(seen):
-            report.say(
-                f"{name} was made from another version of the lab; `labs update` brings the new one beside it"
-            )
+            report.say(f"{name} was made from another version of the lab; `labs update` brings the new one beside it")
 
 
 def _merge_progress(work: Path, events: list[dict[str, Any]], report: Report) -> None:
@@ -100,9 +94,7 @@ def _merge_progress(work: Path, events: list[dict[str, Any]], report: Report) ->
     report.events = int(merged)
     report.say(getattr(merged, "message", ""))
     if skipped := getattr(merged, "skipped", 0):
-        report.say(
-            f"{skipped} of {len(events)} progress events in the archive make no sense and were left out"
-        )
+        report.say(f"{skipped} of {len(events)} progress events in the archive make no sense and were left out")
 
 
 def _check_place(work: Path, name: str) -> None:
@@ -112,6 +104,4 @@ def _check_place(work: Path, name: str) -> None:
         at = at / part
         if at.is_symlink() or (at.exists() and not at.is_dir()):
             kind = "a link" if at.is_symlink() else "a file"
-            raise WorkspaceError(
-                f"{at} is {kind} here and a folder in the archive; move it away and import again"
-            )
+            raise WorkspaceError(f"{at} is {kind} here and a folder in the archive; move it away and import again")

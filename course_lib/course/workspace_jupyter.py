@@ -15,8 +15,7 @@ from pathlib import Path
 from .workspace_files import STATE, content, put
 
 SERVER_EXTENSIONS = tuple(
-    f"nbgrader.server_extensions.{name}"
-    for name in ("formgrader", "validate_assignment", "assignment_list", "course_list")
+    f"nbgrader.server_extensions.{name}" for name in ("formgrader", "validate_assignment", "assignment_list", "course_list")
 )
 LAB_EXTENSION = "@jupyter/nbgrader"
 

@@ -47,11 +47,7 @@ class Manifest:
     @classmethod
     def from_json(cls, data: Any) -> "Manifest":
         """Raises ValueError for anything that this version did not write."""
-        if (
-            not isinstance(data, dict)
-            or data.get("format") != FORMAT
-            or not isinstance(data.get("files"), dict)
-        ):
+        if not isinstance(data, dict) or data.get("format") != FORMAT or not isinstance(data.get("files"), dict):
             raise ValueError(f"expected format {FORMAT} with files")
         manifest = cls()
         for path, entry in data["files"].items():
@@ -60,9 +56,7 @@ class Manifest:
                 raise ValueError(f"{path}: expected handed_out and seen")
             if not all(isinstance(sha, str) and SHA256.fullmatch(sha) for sha in (*handed_out, *seen)):
                 raise ValueError(f"{path}: expected sha256 sums")
-            manifest.files[path] = Record(
-                {sha: str(version) for sha, version in handed_out.items()}, list(seen)
-            )
+            manifest.files[path] = Record({sha: str(version) for sha, version in handed_out.items()}, list(seen))
         return manifest
 
 

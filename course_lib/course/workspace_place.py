@@ -60,9 +60,7 @@ class Place:
             return
         self.report.add("kept", handout.path)
         if not self.manifest.has_seen(handout.path, handout.sha256):
-            self.report.say(
-                f"{handout.path}: `labs update` brings version {handout.version}, beside your work"
-            )
+            self.report.say(f"{handout.path}: `labs update` brings version {handout.version}, beside your work")
 
     def bring_up_to_date(self, handout: Handout) -> None:
         """The file is there: exchange it if it is as handed out, else offer the new version beside it."""
@@ -75,8 +73,7 @@ class Place:
             self.manifest.record(handout.path).seen = [handout.sha256]
             self.report.add("replaced", handout.path, handout.version, len(handout.data))
             self.report.say(
-                f"{handout.path}: now version {handout.version}; you had not changed it. "
-                + self._news(handout, mine)
+                f"{handout.path}: now version {handout.version}; you had not changed it. " + self._news(handout, mine)
             )
         elif self.manifest.has_seen(handout.path, handout.sha256):
             self.report.add("kept", handout.path, f"you have been given {handout.version} before")
@@ -121,9 +118,7 @@ class Place:
         name, new = self.beside(handout.path, f"new-{handout.version}", handout.data)
         self._handed_out(handout)
         self.manifest.record(handout.path).seen.append(handout.sha256)
-        self.report.add(
-            "offered" if new else "kept", name if new else handout.path, handout.version, len(handout.data)
-        )
+        self.report.add("offered" if new else "kept", name if new else handout.path, handout.version, len(handout.data))
         own, offered = handout.path.rpartition("/")[2], name.rpartition("/")[2]
         self.report.say(
             f"{handout.path} is yours and stays; version {handout.version} lies beside it as {offered}. "
@@ -140,11 +135,7 @@ class Place:
         changes = cell_changes(basis or mine or b"", handout.data, answers_too=basis is not None)
         if changes is None:
             return "Your file is not a notebook that can be read, so the cells cannot be compared."
-        return (
-            f"It has {changes}."
-            if basis
-            else f"Compared with yours it has {changes} (answer cells left out)."
-        )
+        return f"It has {changes}." if basis else f"Compared with yours it has {changes} (answer cells left out)."
 
 
 def _read_only(path: Path) -> bool:

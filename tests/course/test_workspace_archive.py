@@ -83,7 +83,9 @@ def test_the_report_tells_sizes_and_the_archive_is_the_same_each_time(work, arch
     assert {item.file: item.size_bytes for item in report.items}[LAB] == len(MINE)
     assert report.events == 1
     assert "bytes" in report.messages[-1] or "KiB" in report.messages[-1]
-    assert zipfile.ZipFile(archive).testzip() is None
+    with zipfile.ZipFile(archive) as opened:
+        assert opened.testzip() is None
+        assert {info.date_time for info in opened.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
 def test_an_export_holds_only_what_is_the_learners(work, tmp_path):
@@ -196,9 +198,7 @@ def test_after_an_import_into_a_newer_course_the_new_version_is_offered(course, 
     assert [message for message in report.messages if "labs update" in message]
     report = workspace.update(tmp_path / "new")
     assert report.files("offered") == ["phase1_roofline/phase1_roofline.new-0.2.0.ipynb"]
-    assert [
-        message for message in report.messages if "changed cells: text" in message
-    ]  # knows the version it came from
+    assert [message for message in report.messages if "changed cells: text" in message]  # knows the version it came from
 
 
 def test_progress_is_merged_once(work, archive, tmp_path):

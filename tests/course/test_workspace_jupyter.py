@@ -52,9 +52,7 @@ def test_nbgraders_extensions_are_off_in_the_copy_and_on_elsewhere(work, tmp_pat
     assert pages[0] == [404] * len(NBGRADERS_PAGES)
     assert "@jupyter/nbgrader" not in disabled[1]
     assert pages[1] == [200] * len(NBGRADERS_PAGES)
-    assert (
-        f"http://127.0.0.1:{ports[0]}/lab?token=" in (tmp_path / "log").read_text()
-    )  # the address is printed
+    assert f"http://127.0.0.1:{ports[0]}/lab?token=" in (tmp_path / "log").read_text()  # the address is printed
 
 
 def options(port):
@@ -84,16 +82,12 @@ def ask(port):
             break
         except OSError:
             time.sleep(0.1)
-    settings = re.search(
-        r'<script id="jupyter-config-data" type="application/json">(.*?)</script>', page, re.DOTALL
-    )
+    settings = re.search(r'<script id="jupyter-config-data" type="application/json">(.*?)</script>', page, re.DOTALL)
     return json.loads(settings[1])["disabledExtensions"], [get(port, page)[0] for page in NBGRADERS_PAGES]
 
 
 def test_every_server_extension_of_the_installed_nbgrader_is_switched_off():
-    (settings,) = (
-        file for file in files("nbgrader") if file.match("etc/jupyter/jupyter_server_config.d/nbgrader.json")
-    )
+    (settings,) = (file for file in files("nbgrader") if file.match("etc/jupyter/jupyter_server_config.d/nbgrader.json"))
     enabled = json.loads(settings.locate().read_text())["ServerApp"]["jpserver_extensions"]
     assert enabled.keys() == set(workspace_jupyter.SERVER_EXTENSIONS)
 

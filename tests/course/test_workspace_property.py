@@ -106,9 +106,7 @@ class Learner(RuleBasedStateMachine):
             archive, files = self.archives[which % len(self.archives)]
             self.command(name, lambda: workspace.import_(archive, self.copy(name)))
             arrived = set(tree(self.copy(name)).values())
-            lost = [
-                path for path, data in files.items() if data not in self.handed_out and data not in arrived
-            ]
+            lost = [path for path, data in files.items() if data not in self.handed_out and data not in arrived]
             assert not lost, f"{lost} of the archive did not arrive"
 
     def command(self, name, run):
@@ -124,9 +122,7 @@ class Learner(RuleBasedStateMachine):
 
 
 CALM = settings(max_examples=150, stateful_step_count=16, deadline=None)
-FIRST_FAULT = settings(
-    CALM, max_examples=500, phases=[Phase.generate], report_multiple_bugs=False, print_blob=False
-)
+FIRST_FAULT = settings(CALM, max_examples=500, phases=[Phase.generate], report_multiple_bugs=False, print_blob=False)
 
 
 def test_no_sequence_of_commands_loses_what_a_learner_wrote():

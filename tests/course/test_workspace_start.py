@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import course_lib
-from course_lib.course import home, release, workspace, workspace_files, workspace_git
+from course_lib.course import home, release, workspace, workspace_files, workspace_git, workspace_lock
 from course_lib.course.workspace import WorkspaceError
 
 from .workspace_helpers import LAB, MINE, V1, V2, Course, started, tree
@@ -31,9 +31,7 @@ def work(tmp_path):
 
 def git(work, *arguments):
     clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    done = subprocess.run(
-        ["git", *arguments], cwd=work, env=clean, capture_output=True, text=True, check=True
-    )
+    done = subprocess.run(["git", *arguments], cwd=work, env=clean, capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
@@ -147,9 +145,7 @@ def test_a_snapshot_holds_the_very_bytes_also_with_crlf_and_leaves_large_files_o
     for name in ("weights.bin", "trace.ncu-rep", "a*[b].bin"):
         (work / name).write_bytes(bytes(1001))
     report = workspace.start(work)
-    raw = subprocess.run(
-        ["git", "show", "HEAD:notes ü.txt"], cwd=work, capture_output=True, check=True
-    ).stdout
+    raw = subprocess.run(["git", "show", "HEAD:notes ü.txt"], cwd=work, capture_output=True, check=True).stdout
     assert raw == b"a\r\nb\n"
     assert not {"weights.bin", "trace.ncu-rep", "a*[b].bin"} & set(git(work, "ls-files").splitlines())
     assert [message for message in report.messages if "weights.bin" in message]
@@ -188,7 +184,7 @@ def test_a_file_system_without_hard_links_will_do(course, work, monkeypatch, num
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EROFS])
 def test_a_full_or_read_only_disk_is_named_and_leaves_no_half_file(course, work, monkeypatch, number):
     started(course, work)
-    before = tree(work)
+    before = tree(work, with_state=True)
     course.release(V1, "phase2_attention")
 
     def refuse(_):
@@ -197,7 +193,7 @@ def test_a_full_or_read_only_disk_is_named_and_leaves_no_half_file(course, work,
     monkeypatch.setattr(os, "fsync", refuse)
     with pytest.raises(WorkspaceError, match=os.strerror(number)):
         workspace.start(work)
-    assert tree(work) == before
+    assert tree(work, with_state=True) == before
 
 
 @pytest.mark.parametrize("place", ["labs", "labs/inside", "full", "file"])
@@ -247,6 +243,17 @@ def test_two_starts_at_once_share_the_work(course, work):
     assert sum(copied) == 8
     assert not workspace.start(work).changed
     assert git(work, "status", "--porcelain") == ""
+
+
+def test_a_copy_that_another_command_is_busy_in_is_left_alone_and_named(course, work, monkeypatch):
+    started(course, work)
+    monkeypatch.setattr(workspace_lock, "LOCK_SECONDS", 0.1)
+    course.release(V1, "phase2_attention")
+    before = tree(work, with_state=True)
+    with workspace_lock.locked(work), pytest.raises(WorkspaceError, match="another `labs` command"):
+        workspace.start(work)
+    assert tree(work, with_state=True) == before
+    assert workspace.start(work).changed
 
 
 def test_a_start_killed_anywhere_is_completed_by_the_next(course, tmp_path):

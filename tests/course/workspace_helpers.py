@@ -15,9 +15,7 @@ def notebook(version: str = "0.1.0", **cells: str) -> bytes:
         {
             "cell_type": "code",
             "id": name.replace("_", "-"),
-            "metadata": {
-                "nbgrader": {"grade_id": name.replace("_", "-"), "solution": name.startswith("ex_")}
-            },
+            "metadata": {"nbgrader": {"grade_id": name.replace("_", "-"), "solution": name.startswith("ex_")}},
             "source": source.splitlines(keepends=True),
             "outputs": [],
             "execution_count": None,
@@ -30,9 +28,7 @@ def notebook(version: str = "0.1.0", **cells: str) -> bytes:
 
 STUB = 'raise NotImplementedError("1.1: ridge")'
 V1 = notebook("0.1.0", text="# Roofline", ex_1_1=STUB, ex_1_1_check="lab.check()")
-V2 = notebook(
-    "0.2.0", text="# The roofline", ex_1_1=STUB, ex_1_1_check="lab.check()", ex_1_2="raise", note="new"
-)
+V2 = notebook("0.2.0", text="# The roofline", ex_1_1=STUB, ex_1_1_check="lab.check()", ex_1_2="raise", note="new")
 V3 = notebook("0.3.0", text="# The roofline, again", ex_1_1=STUB)
 MINE = notebook("0.1.0", text="# Roofline", ex_1_1="answer = 42", ex_1_1_check="lab.check()")
 LAB = "phase1_roofline/phase1_roofline.ipynb"
