@@ -68,7 +68,7 @@ def to_text(notebook: Any) -> str:
 def executed(notebook: Any, root: Path) -> Any:
     """A copy of the notebook, run in this environment in a folder of its own.
 
-    Raises BuildError for the first cell that fails, and for cells that wrote to stderr (IPython prints some errors instead of raising).
+    Raises BuildError for the first cell that fails, and for cells that wrote to stderr: IPython only prints some errors.
     """
     from copy import deepcopy
 
@@ -155,7 +155,7 @@ def _lint(notebook: Any, phase: Phase) -> None:
         if (number := exercise_id(grade_id)) and cell.cell_type == "code":
             with_stubs(cell.source, number, grade_id)
         elif "BEGIN SOLUTION" in cell.source or "END SOLUTION" in cell.source:
-            raise BuildError(f"{phase.name}: {name_of(cell)} marks a solution and is no solution cell; give it grade_id=\"ex-...\"")
+            raise BuildError(f"{phase.name}: {name_of(cell)} marks a solution and is no solution cell; give it a grade_id")
 
 
 def _checked_cells(notebook: Any) -> list[tuple[int, Any]]:

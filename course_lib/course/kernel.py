@@ -23,10 +23,17 @@ class CourseKernelManager(AsyncKernelManager):
     def __init__(self, **settings: Any):
         super().__init__(**settings)
         folder = tempfile.mkdtemp(prefix="course-kernel-")
-        weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
+        self._remove_folder = weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
         self.connection_file = os.path.join(folder, "connection.json")
         if os.name == "posix" and len(folder) + len("/k-5") <= MAX_SOCKET_PATH:
             self.transport, self.ip = "ipc", os.path.join(folder, "k")
+
+    async def _async_cleanup_resources(self, restart: bool = False) -> None:
+        await super()._async_cleanup_resources(restart)
+        if not restart:
+            self._remove_folder()
+
+    cleanup_resources = _async_cleanup_resources
 
     @property
     def kernel_spec(self) -> KernelSpec:

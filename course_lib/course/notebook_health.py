@@ -1,6 +1,6 @@
 """What a notebook of ours must not do, though nothing raises: print an error, run a shell line, use a magic.
 
-IPython prints "UsageError" for an unknown magic and goes on, and `!false` fails in silence, so a cell with either passes papermill
+IPython prints "UsageError" for some magics and goes on, and `!false` fails in silence, so a cell with either can pass papermill
 and nbval. The judge leaves such lines out as well. The notebooks of this course are plain Python.
 """
 

@@ -81,7 +81,6 @@ REASONS = {
     "undefined": "the cell defines no ridge_points",
     "solution-deleted": "the notebook has no code cell ex-1-1",
     "dies": "took its process down: exit code 0",
-    "shadows-early": "'NoneType' object has no attribute 'Tensor'",
 }
 
 

@@ -25,7 +25,6 @@ def graded(tmp_path_factory):
         patch.delenv("COURSE_RUN_ID", raising=False)
         write_course(root, SETUP + FIRST + SECOND)
         hand_in(root, "solved")
-        hand_in(root, "untouched", start="labs")
         hand_in(root, "hangs", source("ex-1-1", HANGS))
         hand_in(root, "sleeps-while-loading", source("ex-1-1", SLEEPS))
         hand_in(root, "dies-while-loading", source("ex-1-1", DIES))
@@ -36,7 +35,6 @@ def graded(tmp_path_factory):
 # 1.1: 4 for its check, 1 waits for a GPU. 1.2: 2 for its table, 3 wait for a compiler's report.
 EXPECTED = {
     "solved": (6.0, 4.0),
-    "untouched": (0.0, 0.0),
     "hangs": (2.0, 3.0),
     "sleeps-while-loading": (2.0, 3.0),
     "dies-while-loading": (2.0, 3.0),
@@ -57,29 +55,26 @@ def test_a_partly_blocked_cell_keeps_its_score_and_needs_a_manual_grade(graded):
     assert comment == "3 points wait (compiles): no compiled evidence was gathered here"
 
 
-def test_a_cell_without_anything_blocked_needs_no_manual_grade(graded):
-    with open_gradebook(graded[0] / "grading") as gradebook:
-        for name in ("ex-1-1-check", "ex-1-1-timed", "ex-1-2-check"):
-            found = gradebook.find_grade(name, PHASE, PHASE, "untouched")
-            assert (found.auto_score, found.needs_manual_grade) == (0.0, False)
-
-
-def test_a_manual_score_survives_grading_again_and_is_looked_at_again(graded):
+@pytest.fixture(scope="module")
+def again(graded):
+    """The second round: a name that nbgrader cannot find, then the solved lab with a score given by hand."""
     root, where = graded[0], graded[0] / "grading"
     with open_gradebook(where) as gradebook:
         found = gradebook.find_grade("ex-1-1-timed", PHASE, PHASE, "solved")
         found.manual_score, found.needs_manual_grade = 0.75, False
         gradebook.db.commit()
-    (row,) = grade(root, where, [("solved", PHASE)])
-    assert row.score == 6.75
-    with open_gradebook(where) as gradebook:
+    hand_in(root, "anna[1]", start="labs")
+    return grade(root, where, [("anna[1]", PHASE), ("solved", PHASE)])
+
+
+def test_a_manual_score_survives_grading_again_and_is_looked_at_again(graded, again):
+    assert again[1].score == 6.75
+    with open_gradebook(graded[0] / "grading") as gradebook:
         found = gradebook.find_grade("ex-1-1-timed", PHASE, PHASE, "solved")
         assert (found.manual_score, found.auto_score, found.needs_manual_grade) == (0.75, None, True)
 
 
-def test_a_student_whom_nbgrader_cannot_grade_does_not_end_the_class(graded):
-    hand_in(graded[0], "anna[1]", start="labs")
-    first, second = grade(graded[0], graded[0] / "grading", [("anna[1]", PHASE), ("untouched", PHASE)])
-    assert (first.score, first.status) == (None, "failed")
-    assert first.sentence
-    assert second.score == 0.0
+def test_a_student_whom_nbgrader_cannot_grade_does_not_end_the_class(again):
+    assert (again[0].score, again[0].status) == (None, "failed")
+    assert "anna[1]" in again[0].sentence
+    assert again[1].status == "graded, points waiting"

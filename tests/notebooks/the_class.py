@@ -77,7 +77,7 @@ def _renamed(root, student):
 
 def _no_json(root, student):
     path = hand_in(root, student)
-    path.write_text(path.read_text(encoding="utf-8")[:5000], encoding="utf-8")
+    path.write_text(path.read_text(encoding="utf-8")[:-50], encoding="utf-8")
 
 
 def _without_metadata(notebook):
@@ -135,10 +135,8 @@ STUDENTS = {
         extra_cells(FLOOD, LONG_LINE, LONG_VALUE, LONG_ERROR), answer("    print('x' * 10_000_000)\n" + RIGHT)
     ),
     "noisy": _full(answer(NOISY + RIGHT)),
-    "shadows": _full(extra_cells("torch = None; np = 1; sum = max; range = list; lab = 0", before="ex-1-1-check")),
-    "shadows-early": _nothing(extra_cells("torch = None")),
-    "asks": _full(extra_cells(*ASKS)),
-    "from-elsewhere": _full(_from_elsewhere, _as_markdown),
+    "shadows": _full(extra_cells("torch = None; np = 1; sum = max; range = list", before="ex-1-1-check")),
+    "from-elsewhere": _full(_from_elsewhere, _as_markdown, extra_cells(*ASKS)),
     "copied-cell": _malformed(_changed(_copied_cell)),
     "renamed": _malformed(_renamed),
     "no-json": _malformed(_no_json),

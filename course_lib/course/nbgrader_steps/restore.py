@@ -1,7 +1,7 @@
 """Before a submission runs, the course's own cells in it are the course's again, also those that were deleted.
 
-nbgrader puts back a deleted check, but without a cell id, and it stops at a submission in which the cell before that check is gone
-as well. A deleted setup cell would make every answer fail for want of `torch`; it comes back too.
+nbgrader puts back a deleted check, but without a cell id, and it stops at a submission in which the cell before it is gone
+too. A deleted setup cell would make every answer fail for want of `torch`; it comes back as well.
 """
 
 import re
