@@ -9,29 +9,42 @@ from .style import COLOURS, GREY, axes, show
 LEFT, RIGHT = 0.3, 5000.0  # FLOP per byte
 
 
-def roofline_figure(gpus: Sequence[GpuSpec], points: Mapping[str, float] | None = None, display: bool = True) -> Any:
-    """Draw dense bf16 roofs from the data sheet, with a mark at each ridge and a line at each intensity in `points`.
+def roofline_figure(
+    gpus: Sequence[GpuSpec], points: Mapping[str, float] | None = None, display: bool = True
+) -> Any:
+    """Draw dense bf16 roofs from the data sheet, a mark at each ridge and a line at each intensity in `points`.
 
     points  label -> FLOP per byte.  display: show it in the notebook; either way the figure is returned
     """
     figure, ax = axes()
-    for gpu, colour in zip(gpus, COLOURS, strict=False):
+    bottom = min(LEFT * gpu.hbm_gb_per_s / 1e3 for gpu in gpus)
+    for place, (gpu, colour) in enumerate(zip(gpus, COLOURS, strict=False)):
         peak, slope = gpu.bf16_tflops, gpu.hbm_gb_per_s / 1e3  # TFLOP/s, and TFLOP/s for each FLOP per byte
         ridge = peak / slope
-        ax.plot([LEFT, ridge, RIGHT], [LEFT * slope, peak, peak], color=colour, linewidth=2, label=gpu.name)
-        ax.plot([ridge], [peak], "o", color=colour, markersize=6)
-        ax.plot([ridge, ridge], [LEFT * slope, peak], ":", color=colour, linewidth=1)
-        ax.annotate(f"{ridge:.0f}", (ridge, peak), xytext=(0, 6), textcoords="offset points", ha="center", color=colour)
-    bottom = min(LEFT * gpu.hbm_gb_per_s / 1e3 for gpu in gpus)
+        # roofs of one height lie on each other: the lower line is the wider one
+        width = 2 + 2 * sum(later.bf16_tflops == peak for later in gpus[place + 1 :])
+        ax.plot([LEFT, ridge, RIGHT], [LEFT * slope, peak, peak], color=colour, linewidth=width,
+                label=f"{gpu.name}, ridge at {ridge:.0f}")  # fmt: skip
+        ax.plot([ridge], [peak], "o", color=colour, markersize=7, zorder=3)
+        ax.plot([ridge, ridge], [bottom, peak], ":", color=colour, linewidth=1)
     for label, intensity in (points or {}).items():
-        ax.axvline(intensity, color=GREY, linewidth=1, linestyle=(0, (5, 3)))
-        ax.annotate(f"{label}, {intensity:g} FLOP/byte", (intensity, bottom), xytext=(-11, 6), color=GREY, fontsize=8,
-                    textcoords="offset points", rotation=90, va="bottom", ha="left")  # fmt: skip
+        ax.axvline(intensity, color=GREY, linewidth=1, linestyle=(0, (5, 3)), zorder=1)
+        ground = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+        ax.annotate(f"{label}: {intensity:g} FLOP/byte", (intensity, _free_height(gpus, intensity, bottom)),
+                    xytext=(4, 0), textcoords="offset points", color=GREY, fontsize=9, rotation=90,
+                    va="bottom", ha="left", bbox=ground)  # fmt: skip
     top = 2 * max(gpu.bf16_tflops for gpu in gpus)
     ax.set(xscale="log", yscale="log", xlim=(LEFT, RIGHT), ylim=(bottom, top))
     ax.set(xlabel="arithmetic intensity, FLOP per byte", ylabel="attainable bf16 TFLOP/s (dense)")
-    ax.legend(loc="lower right", frameon=False)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
     if display:
         ridges = ", ".join(f"{g.name} at {g.bf16_tflops * 1e3 / g.hbm_gb_per_s:.0f}" for g in gpus)
         show(figure, f"Roofline of {len(gpus)} GPUs; ridge points in FLOP per byte: {ridges}")
     return figure
+
+
+def _free_height(gpus: Sequence[GpuSpec], intensity: float, bottom: float) -> float:
+    """Where upright words meet no roof: above the slopes, or, from the first ridge on, at the foot of the picture."""
+    rates = [min(gpu.bf16_tflops, intensity * gpu.hbm_gb_per_s / 1e3) for gpu in gpus]
+    on_slopes = all(rate < gpu.bf16_tflops / 10 for rate, gpu in zip(rates, gpus, strict=True))
+    return 2 * max(rates) if on_slopes else 1.3 * bottom

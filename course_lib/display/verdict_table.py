@@ -1,12 +1,13 @@
 """A verdict as a table: in HTML for a notebook (light and dark themes), and for the terminal with rich."""
 
+from collections.abc import Iterator
 from html import escape
 from typing import Any
 
 from ..grading.outcome import ExerciseState, Outcome, State
 from ..grading.verdict import Verdict
 
-MARKS = {State.PASSED: "✓", State.FAILED: "✗", State.BLOCKED: "⏸"}
+MARKS = {State.PASSED: "✓", State.FAILED: "✗", State.BLOCKED: "○"}
 _COLOURS = {State.PASSED: "#2e7d32", State.FAILED: "#c62828", State.BLOCKED: "#b26a00"}
 _RICH = {State.PASSED: "green", State.FAILED: "red", State.BLOCKED: "yellow"}
 _HEAD = {
@@ -16,6 +17,9 @@ _HEAD = {
     ExerciseState.OPEN: "#607d8b",
 }
 _TEXT = "color:var(--jp-content-font-color1,inherit)"
+_FONT = "font-family:var(--jp-content-font-family,sans-serif);font-size:13px;line-height:1.45"
+# JupyterLab lays tables out with `fixed`, which gives columns without a width no room
+_TABLE = f"width:100%;table-layout:auto;border-collapse:collapse;border:none;margin:0;{_TEXT}"
 _QUIET = "color:var(--jp-content-font-color2,#616161)"
 
 
@@ -32,16 +36,16 @@ def html_table(verdict: Verdict, message: str = "") -> str:
     """Self-contained HTML. All text that came from the learner's code is escaped."""
     colour = _HEAD[verdict.state]
     parts = [
-        f'<div class="course-verdict" style="{_TEXT};border-left:4px solid {colour};padding:4px 12px;max-width:880px">',
-        f'<div style="font-weight:600;margin:2px 0 6px">{escape(headline(verdict))}</div>',
+        f'<div class="course-verdict" style="{_TEXT};{_FONT};border-left:4px solid {colour};'
+        'padding:4px 12px;max-width:880px">',
+        f'<div style="font-weight:600;font-size:1.08em;margin:2px 0 6px">{escape(headline(verdict))}</div>',
     ]
     if not verdict.attempted:
         parts.append(f"<div>Not done yet. Your cell says: <code>{escape(verdict.note)}</code></div>")
     elif same := _same_reason(verdict):
-        parts.append(f"<div>{MARKS[State.FAILED]} {escape(same)}</div>")
+        parts.append(f'<div><span style="{_ink(State.FAILED)}">{MARKS[State.FAILED]}</span> {escape(same)}</div>')
     elif verdict.outcomes:
-        rows = "".join(_html_row(outcome) for outcome in verdict.outcomes)
-        parts.append(f'<table style="width:100%;border-collapse:collapse;{_TEXT}">{rows}</table>')
+        parts.append(f'<table style="{_TABLE}">{"".join(_html_rows(verdict))}</table>')
     if printed := str(verdict.context.get("printed", "")):
         parts.append(
             f'<details style="margin-top:6px;{_QUIET}"><summary>Your code printed this while it was checked</summary>'
@@ -82,18 +86,35 @@ def _same_reason(verdict: Verdict) -> str:
     return reasons.pop() if failed and len(verdict.outcomes) > 1 and len(reasons) == 1 else ""
 
 
-def _html_row(outcome: Outcome) -> str:
-    cell = "padding:3px 10px 3px 0;text-align:left;vertical-align:top;background:transparent"
-    colour = _COLOURS[outcome.state]
+def _html_rows(verdict: Verdict) -> Iterator[str]:
+    """A line for each criterion; a hint that several have in common stands in the first."""
+    told = {""}
+    for outcome in verdict.outcomes:
+        yield _html_row(outcome, "" if outcome.hint in told else outcome.hint)
+        told.add(outcome.hint)
+
+
+def _html_row(outcome: Outcome, hint: str) -> str:
+    cell = "padding:3px 16px 3px 0;text-align:left;vertical-align:top;background:transparent"
+    cell += ";border:none;max-width:none"
+    short = f"{cell};white-space:nowrap;width:1px"
     lines = [escape(outcome.claim)]
     if outcome.reason:
-        lines.append(f"<b>{escape(outcome.reason)}</b>" if outcome.state is State.FAILED else escape(outcome.reason))
-    if outcome.hint:
-        lines.append(f'<span style="{_QUIET}">{escape(outcome.hint)}</span>')
+        reason = escape(outcome.reason)
+        loud = outcome.state is State.FAILED
+        lines.append(f"<b>{reason}</b>" if loud else f'<span style="{_QUIET}">{reason}</span>')
+    if hint:
+        lines.append(f"<i>{escape(hint)}</i>")
     return (
-        f'<tr style="background:transparent"><td style="{cell};white-space:nowrap;color:{colour};font-weight:600">'
-        f"{MARKS[outcome.state]} {escape(str(outcome.state))}</td>"
-        f'<td style="{cell};white-space:nowrap">{escape(outcome.name)}</td>'
-        f'<td style="{cell};white-space:nowrap;text-align:right">{outcome.points:g} / {outcome.max_points:g}</td>'
-        f'<td style="{cell};width:99%">{"<br>".join(lines)}</td></tr>'
+        f'<tr style="background:transparent"><td style="{short};{_ink(outcome.state)}">'
+        f"{MARKS[outcome.state]}&nbsp;{escape(str(outcome.state))}</td>"
+        f'<td style="{short}">{escape(outcome.name)}</td>'
+        f'<td style="{short};text-align:right">{outcome.points:g} / {outcome.max_points:g}</td>'
+        f'<td style="{cell};overflow-wrap:anywhere">{"<br>".join(lines)}</td></tr>'
     )
+
+
+def _ink(state: State) -> str:
+    """The state's colour for text; mixed with the theme's text colour it is dark on light, and light on dark."""
+    theme = "var(--jp-content-font-color1,currentColor)"
+    return f"font-weight:600;color:color-mix(in srgb,{_COLOURS[state]} 60%,{theme})"
