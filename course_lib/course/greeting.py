@@ -14,12 +14,15 @@ def greeting(phase_number: int) -> str:
     exercises = exercises_of(this.number)
     points = sum(e.points() for e in exercises)
     timed = sum(e.points("timed") for e in exercises)
+    count = "1 exercise" if len(exercises) == 1 else f"{len(exercises)} exercises"
     lines = [
-        f"Phase {this.number}, {this.title}: {len(exercises)} exercises, {points:g} points",
+        f"Phase {this.number}, {this.title}: {count}, {points:g} points",
         f"course {__version__}, Python {platform.python_version()}, torch {torch.__version__}",
     ]
     if torch.cuda.is_available():
         lines.append(f"device: {torch.cuda.get_device_name()}; everything in this phase can be judged here")
+    elif timed:
+        lines.append(f"device: CPU; of the {points:g} points {timed:g} must be measured on a GPU and will wait for one")
     else:
-        lines.append(f"device: CPU; {timed:g} of the {points:g} points are measured on a GPU and wait for one")
+        lines.append("device: CPU; everything in this phase can be judged here")
     return "\n".join(lines)

@@ -18,6 +18,10 @@ SERVER_EXTENSIONS = tuple(
     f"nbgrader.server_extensions.{name}" for name in ("formgrader", "validate_assignment", "assignment_list", "course_list")
 )
 LAB_EXTENSION = "@jupyter/nbgrader"
+LAB_SETTINGS = {
+    "@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True},  # a widget outlives its kernel
+    "@jupyterlab/apputils-extension:notification": {"fetchNews": "false"},  # no question at the first start
+}
 
 
 def write_settings(work: Path) -> None:
@@ -25,6 +29,7 @@ def write_settings(work: Path) -> None:
     off = {"ServerApp": {"jpserver_extensions": dict.fromkeys(SERVER_EXTENSIONS, False)}}
     settings = {"jupyter_server_config.json": off}
     settings["labconfig/page_config.json"] = {"disabledExtensions": {LAB_EXTENSION: True}}
+    settings["labconfig/default_setting_overrides.json"] = LAB_SETTINGS
     for name, data in settings.items():
         text = (json.dumps(data, indent=2) + "\n").encode()
         path = work / STATE / "jupyter" / name

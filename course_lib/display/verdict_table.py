@@ -29,7 +29,12 @@ def headline(verdict: Verdict) -> str:
         return f"Exercise {verdict.exercise}: {verdict.note}"
     waiting = f", {verdict.waiting_points:g} waiting" if verdict.waiting_points else ""
     what = " (timed part)" if verdict.cell == "timed" else ""
-    return f"Exercise {verdict.exercise}{what}: {verdict.state}, {verdict.score:g} of {verdict.max_points:g} points{waiting}"
+    return f"Exercise {verdict.exercise}{what}: {_state_words(verdict)}, {verdict.score:g} of {verdict.max_points:g} points{waiting}"
+
+
+def _state_words(verdict: Verdict) -> str:
+    nothing = verdict.state is ExerciseState.PARTIAL and not verdict.score and not verdict.waiting_points
+    return "not right yet" if nothing else str(verdict.state)
 
 
 def html_table(verdict: Verdict, message: str = "") -> str:

@@ -85,7 +85,7 @@ def _failure(status: str, attempt: Mapping[str, Any]) -> str:
         "open": f"not done yet: {message}",
         "raised": f"raised {message}{where}",
         "exited": f"called {message}{where}; an answer must return",
-        "interrupted": f"was interrupted after {attempt['seconds']:.0f} s{where}",
+        "interrupted": f"was interrupted after {attempt['seconds']:.1f} s{where}",
         "timeout": f"ran longer than its limit: {message}",
         "died": f"took its process down: {message}",
         "malformed": message,

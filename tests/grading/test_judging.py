@@ -58,7 +58,7 @@ def test_the_cells_share_out_the_criteria():
 
 @pytest.mark.parametrize(
     ("status", "words"),
-    [("raised", "raised E: m (line 3)"), ("exited", "called E: m (line 3)"), ("interrupted", "was interrupted after 1 s"),
+    [("raised", "raised E: m (line 3)"), ("exited", "called E: m (line 3)"), ("interrupted", "was interrupted after 1.0 s"),
      ("timeout", "ran longer than its limit: E: m"), ("died", "took its process down: E: m"), ("malformed", "E: m"),
      ("forged", "ended as 'forged'")],
 )  # fmt: skip

@@ -71,7 +71,6 @@ def test_a_learner_opens_solves_and_checks_an_exercise_in_jupyterlab(copy):
 @pytest.mark.browser
 @pytest.mark.slow
 @pytest.mark.timeout(90)
-@pytest.mark.xfail(reason="JupyterLab forgets widgets with their kernel unless it is told to save them")
 def test_a_saved_notebook_still_shows_progress_when_it_is_opened_again(copy):
     with _in_jupyterlab(copy) as (lab, _):
         lab.run_all()
@@ -138,7 +137,7 @@ def _a_right_answer_is_done_and_waits_for_a_gpu(lab):
 def _a_wrong_answer_is_shown_where_it_is_wrong(lab):
     _answer(lab, WITHOUT_UNITS)
     seen = lab.seen("ex-1-1-check")
-    assert "Exercise 1.1: partial, 0 of 4 points" in seen
+    assert "Exercise 1.1: not right yet, 0 of 4 points" in seen
     assert "first at [0, 0]: got" in seen
     assert "Every value is 0.001 times the right one." in seen
     lab.shot("wrong")
