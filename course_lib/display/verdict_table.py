@@ -29,7 +29,8 @@ def headline(verdict: Verdict) -> str:
         return f"Exercise {verdict.exercise}: {verdict.note}"
     waiting = f", {verdict.waiting_points:g} waiting" if verdict.waiting_points else ""
     what = " (timed part)" if verdict.cell == "timed" else ""
-    return f"Exercise {verdict.exercise}{what}: {_state_words(verdict)}, {verdict.score:g} of {verdict.max_points:g} points{waiting}"
+    points = f"{verdict.score:g} of {verdict.max_points:g} points"
+    return f"Exercise {verdict.exercise}{what}: {_state_words(verdict)}, {points}{waiting}"
 
 
 def _state_words(verdict: Verdict) -> str:
