@@ -362,7 +362,7 @@ else:
         print(f"{shape.name:<13}{precision:<6}{gpu.name:<15}{entries}{ttft:>30}")
 
 # %% [markdown]
-# Some things to see in it:
+# <details><summary>What there is to see in it (run it first)</summary>
 #
 # - **The 8B model has no trouble anywhere.** And more GPUs help it less and less: of its 0.72 ms on eight B200, half is all-reduces.
 # - **Fast enough is not enough.** One H200 would read the 70B model in 33.4 ms. It cannot hold it: the weights alone are 141.1 GB, the card
@@ -372,6 +372,7 @@ else:
 # - **The fewest GPUs that keep the ITL may be slow to start.** Two H200 meet it as four H100 do, and take 157 ms to the first token, not 91.
 # - **The sparse peak** of question 2 leaves every TPOT as it is, for each decode step here waits for memory, and halves the TTFT of the 8B
 #   model on one GPU. A mistake that improves one number and leaves the other alone is hard to notice.
+# </details>
 #
 # None of this is a measurement. A real step takes longer than its floor; how much longer the memory alone makes it, the copy in exercise 1.1
 # has shown on your own device. And an A100, which has no FP8 arithmetic, can still *store* weights in a byte each: that is for Phase 3.
