@@ -5,6 +5,7 @@ from pathlib import Path
 
 from ..exercises import UnknownExercise, exercise
 from ..grading.verdict import Verdict
+from .intake import fault_of
 from .judge import judge, judgeable
 from .progress import record
 
@@ -21,8 +22,11 @@ def check_notebook(path: Path, exercises: Sequence[str]) -> Iterator[tuple[Verdi
         notebook = nbformat.read(path, as_version=4)
     except FileNotFoundError as error:
         raise CheckError(f"there is no file {path}") from error
-    except (OSError, ValueError, nbformat.reader.NotJSONError) as error:
-        raise CheckError(f"{path} cannot be read as a notebook: {str(error)[:200]}") from error
+    except Exception as error:  # nbformat raises whatever the damage leads to
+        raise CheckError(f"{path} cannot be read as a notebook: {type(error).__name__}: {str(error)[:200]}") from error
+    for number, cell in enumerate(notebook.cells, start=1):
+        if fault := fault_of(cell):
+            raise CheckError(f"{path}: cell {number} {fault}; take a fresh copy of the lab and put your answers there")
     try:
         wanted = {exercise(name).id for name in exercises}
     except UnknownExercise as error:

@@ -32,7 +32,7 @@ def _structure(notebook: Any, phase: str, name: str) -> str:
     if not isinstance(cells, list) or not all(isinstance(cell, dict) for cell in cells):
         return f"{name} has no list of cells; take a fresh copy of the lab and put your answers there"
     for number, cell in enumerate(cells, start=1):
-        if fault := _fault(cell):
+        if fault := fault_of(cell):
             return f"{name}: cell {number} {fault}; take a fresh copy of the lab and put your answers there"
     ids = Counter(_grade_id(cell) for cell in cells)
     number = next(p.number for p in PHASES if p.name == phase)
@@ -46,7 +46,7 @@ def _structure(notebook: Any, phase: str, name: str) -> str:
     return ""
 
 
-def _fault(cell: dict) -> str:
+def fault_of(cell: dict) -> str:
     """What makes a cell unreadable for nbgrader, or ""."""
     if cell.get("cell_type") not in ("code", "markdown", "raw"):
         return f"is of type {cell.get('cell_type')!r:.40}"

@@ -105,7 +105,8 @@ def test_a_cell_that_was_left_out_is_named_where_it_is_missed():
 
 
 def test_a_shadowed_name_is_named():
-    score, reasons = _reasons(("", "torch = None"), ("ex-1-1", HEAD.replace("peak_tflops,", "peak_tflops: torch.Tensor,") + RIGHT))
+    head = HEAD.replace("peak_tflops,", "peak_tflops: torch.Tensor,")
+    score, reasons = _reasons(("", "torch = None"), ("ex-1-1", head + RIGHT))
     assert score == 0.0
     assert all("'NoneType' object has no attribute 'Tensor'" in reason for reason in reasons)
 

@@ -1,0 +1,101 @@
+"""From the wheel alone, with no clone and no network: start, solve, check, see it in the progress."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from .classroom import PHASE, ROOT, cell, read
+
+SHIPPED = ("course_lib", "labs", "pyproject.toml", "README.md", "LICENSE")
+
+
+def _run(*command, cwd: Path, **environment: str) -> subprocess.CompletedProcess:
+    """Without the variables that would lead back to the clone or out to a network."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "COURSE_", "PIP_")) and "proxy" not in k.lower()}
+    nowhere = {"PIP_NO_INDEX": "1", "http_proxy": "http://127.0.0.1:9", "https_proxy": "http://127.0.0.1:9"}
+    ended = subprocess.run(
+        [str(part) for part in command], cwd=cwd, env=kept | nowhere | environment, capture_output=True, text=True
+    )
+    assert "Traceback" not in ended.stderr, ended.stderr
+    return ended
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    source, out = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
+    for name in SHIPPED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__", ".ipynb_checkpoints"))
+        else:
+            shutil.copy(ROOT / name, source)
+    ended = _run(sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", out, cwd=source)
+    assert ended.returncode == 0, ended.stderr
+    (made,) = out.glob("*.whl")
+    return made
+
+
+@pytest.fixture(scope="module")
+def labs(wheel, tmp_path_factory):
+    """`labs` of an environment that has the wheel, and everything else from this one; -> a function that calls it."""
+    home = tmp_path_factory.mktemp("learner")
+    environment = home / "venv"
+    ended = _run(sys.executable, "-m", "venv", "--without-pip", environment, cwd=home)
+    assert ended.returncode == 0, ended.stderr
+    python = environment / "bin" / "python"
+    packages = Path(sysconfig.get_path("purelib", vars={"base": str(environment)}))
+    (packages / "from_the_other_environment.pth").write_text(sysconfig.get_path("purelib") + "\n", encoding="utf-8")
+    pip = (sys.executable, "-m", "pip", "--python", python, "install", "--no-deps", "--no-index", "--quiet", "--ignore-installed")
+    ended = _run(*pip, wheel, cwd=home)
+    assert ended.returncode == 0, ended.stderr
+    found = _run(python, "-c", "import course_lib; print(course_lib.__file__)", cwd=home)
+    assert found.stdout.strip().startswith(str(packages)), "the clone was imported, not the wheel"
+
+    def call(*arguments: str) -> subprocess.CompletedProcess:
+        return _run(environment / "bin" / "labs", *arguments, cwd=home)
+
+    call.home = home
+    return call
+
+
+def test_the_wheel_holds_the_labs_and_no_solution(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert f"course_lib/_labs/{PHASE}/{PHASE}.ipynb" in names
+    assert "course_lib/hardware/gpus.toml" in names
+    assert [name for name in names if "solutions" in name or name.startswith(("tests", "benchmarks"))] == []
+    texts = [zipfile.ZipFile(wheel).read(name) for name in names if name.endswith(".ipynb")]
+    assert not any(b"BEGIN SOLUTION" in text for text in texts)
+
+
+def test_an_installed_course_is_started_solved_checked_and_followed(labs):
+    started = labs("start")
+    assert started.returncode == 0, started.stderr
+    (lab,) = labs.home.glob(f"*/{PHASE}/{PHASE}.ipynb")
+
+    open_one = labs("check", str(lab), "1.1", "--json")
+    assert (open_one.returncode, {v["state"] for v in json.loads(open_one.stdout)}) == (1, {"open"})
+
+    notebook = read(lab)
+    cell(notebook, "ex-1-1").source = cell(read(ROOT / "solutions" / PHASE / f"{PHASE}.ipynb"), "ex-1-1").source
+    nbformat.write(notebook, lab)
+    solved = labs("check", str(lab), "1.1", "--json")
+    check, timed = json.loads(solved.stdout)
+    assert (check["score"], check["max_points"], check["state"]) == (4.0, 4.0, "done")
+    assert timed["score"] + timed["waiting_points"] == 1.0
+    assert solved.returncode == 0
+
+    phase = json.loads(labs("progress", "--json").stdout)["phases"][0]
+    assert phase["points"] == 4.0 + timed["score"]
+
+
+def test_a_command_that_needs_the_clone_says_so(labs):
+    ended = labs("build")
+    assert ended.returncode == 1
+    assert "is in no clone of the course" in ended.stderr
