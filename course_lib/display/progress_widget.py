@@ -81,17 +81,18 @@ def widget(read: Callable[[], Summary] | None = None) -> Any:
 
 
 def _headline(summary: Summary) -> str:
-    parts = "".join(
-        f'<span style="flex:1;background:{_COLOUR[phase.state] if phase.state in _SHOWN else _TRACK}"></span>'
-        for phase in summary.phases
-    )
+    parts = "".join(f'<span style="flex:1;background:{_filled(phase)}"></span>' for phase in summary.phases)
     return (
         f'<div style="font-size:16px;font-weight:600">{escape(summary.text)}</div><div aria-hidden="true" '
         f'style="display:flex;gap:3px;height:6px;margin:6px 0 10px">{parts}</div>'
     )
 
 
-_SHOWN = (PhaseState.STARTED, PhaseState.WAITING, PhaseState.COMPLETE)
+def _filled(phase: Any) -> str:
+    """Background of a phase's part of the line: filled up to the share of its points that is earned or waits."""
+    earned, waiting = shares(phase.points, phase.waiting_points, phase.max_points)
+    edge = f"{100 * (earned + waiting):.1f}%"
+    return f"linear-gradient(to right,{_COLOUR[phase.state]} {edge},{_TRACK} {edge})"
 
 
 def _table(first: str, last: str, rows: str) -> str:
