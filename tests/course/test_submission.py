@@ -10,6 +10,7 @@ from course_lib.course.submission import cells_for, only_definitions, plain_pyth
 from course_lib.exercises import exercise
 from course_lib.grading.outcome import State
 from tests.notebooks.classroom import HEAD, RIGHT
+from tests.notebooks.small_course import RIDGE, SCALED, planted
 
 
 def _notebook(*cells):
@@ -109,6 +110,14 @@ def test_a_shadowed_name_is_named():
     score, reasons = _reasons(("", "torch = None"), ("ex-1-1", head + RIGHT))
     assert score == 0.0
     assert all("'NoneType' object has no attribute 'Tensor'" in reason for reason in reasons)
+
+
+def test_an_earlier_answer_that_ends_the_process_costs_only_its_own_points():
+    notebook = _notebook(("setup", "import torch\nprint(3)"), ("ex-1-1", "import os\nos._exit(0)"),
+                         ("ex-1-2", HEAD.replace("ridge_points", "scaled") + "    torch.ones(1)\n" + RIGHT))  # fmt: skip
+    with planted(RIDGE, SCALED):
+        verdict = judge(notebook, SCALED)
+    assert (verdict.score, verdict.waiting_points) == (2.0, 3.0)
 
 
 def test_a_check_that_stands_twice_is_judged_once():
