@@ -23,7 +23,7 @@ def read_notebook(path: Path, phase: Phase) -> Any:
     """The instructor's notebook of a script, without outputs. Raises ValueError for what an author did wrong."""
     import jupytext
 
-    text = path.read_text(encoding="utf-8").replace("\r\n", "\n").replace("\r", "\n")
+    text = path.read_text(encoding="utf-8")  # with any line ends: they all arrive as \\n
     script = jupytext.reads(text, fmt="py:percent")
     cells = [_finish(cell, path.name) for cell in script.cells]
     _set_ids(cells, path.name)
