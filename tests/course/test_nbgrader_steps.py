@@ -9,16 +9,13 @@ from pathlib import Path
 import nbformat
 import pytest
 from nbclient import NotebookClient
-from nbgrader.api import Gradebook
 
 from course_lib.course.kernel import CourseKernelManager
 from course_lib.course.nbgrader_steps.cap import KEPT_RICH_CHARACTERS, KEPT_TEXT_CHARACTERS, cap
 from course_lib.course.nbgrader_steps.execute import environment
 from course_lib.course.nbgrader_steps.feedback import waiting_text
-from course_lib.course.nbgrader_steps.lab_version import registered_version, save_version, version_of
 from course_lib.course.nbgrader_steps.outputs import put_verdict, verdict_for, verdict_in
 from course_lib.course.nbgrader_steps.restore import reading_order
-from course_lib.course.nbgrader_steps.status import Status, add_to_sentence, read_statuses, save_status
 from course_lib.exercises import exercise
 from course_lib.grading.outcome import Outcome, State
 from course_lib.grading.verdict import MIME, Verdict
@@ -159,45 +156,6 @@ def test_waiting_points_are_summed_and_each_has_its_reason():
     assert text.startswith("**5 points wait for a GPU.**")
     assert "- exercise 1.1: 4 (a reason; a reason; a reason)\n- exercise 1.1: 1 (a reason)" in text
     assert waiting_text(nbformat.v4.new_notebook(cells=[_cell("ex-1-1-check", _verdict())])) == ""
-
-
-@pytest.fixture
-def gradebook(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")  # it calls alembic
-    with Gradebook(f"sqlite:///{tmp_path}/gradebook.db") as book:
-        yield book
-
-
-def test_a_status_is_replaced_and_told_more_and_others_stay(gradebook):
-    save_status(gradebook, "lab", "a", Status("failed", "it's; \"odd\", é"), 0.0, "")
-    save_status(gradebook, "lab", "b", Status("graded"), 2.5, RUN)
-    save_status(gradebook, "lab", "a", Status("graded", "first"), 1.0, RUN)
-    add_to_sentence(gradebook, "lab", "a", "second")
-    add_to_sentence(gradebook, "lab", "b", "only")
-    assert read_statuses(gradebook) == {
-        ("lab", "a"): (Status("graded", "first; second"), 1.0),
-        ("lab", "b"): (Status("graded", "only"), 2.5),
-    }
-
-
-@pytest.mark.parametrize(("arguments", "word"), [
-    ((0, "", []), "graded"),
-    ((2, "", []), "graded, points waiting"),
-    ((2, "the kernel ended", []), "graded, kernel died"),
-    ((2, "the kernel ended", ["ex-1-1-check"]), "needs a look"),
-])  # fmt: skip
-def test_what_needs_a_person_wins_over_what_is_told_for_information(arguments, word):
-    assert Status.of(*arguments).word == word
-
-
-def test_the_grade_book_remembers_a_lab_s_version(gradebook, tmp_path):
-    assert registered_version(gradebook, "lab") == ""
-    save_version(gradebook, "lab", "0.1+a")
-    save_version(gradebook, "lab", "0.1+b")
-    assert registered_version(gradebook, "lab") == "0.1+b"
-    for text in ("", "[]", "{}", '{"metadata": {"course": 3}}'):
-        (tmp_path / "lab.ipynb").write_text(text)
-        assert version_of(tmp_path / "lab.ipynb") == ""
 
 
 def test_a_kernel_is_this_python_on_private_sockets_whatever_its_name(capfd):
