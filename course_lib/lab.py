@@ -24,9 +24,10 @@ def check_timed(exercise_id: str, entry: Any, *, seed: int | None = None) -> Sho
 
 def progress() -> Any:
     """The learner's progress over the four phases, as a widget."""
+    from .course.progress import summary
     from .display.progress_widget import widget
 
-    return widget()
+    return widget(summary)
 
 
 def _checked(exercise_id: str, entry: Any, cell: str, seed: int | None) -> Shown:

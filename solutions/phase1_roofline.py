@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Phase 1: the roofline
 #
-# How fast can a GPU serve a model? You can answer that to within a few percent with a pencil, before you run anything. A step does some
+# How fast can a GPU serve a model? With a pencil you can say how fast it can be at most, before you run anything. A step does some
 # arithmetic and moves some bytes. The chip does arithmetic at one rate and moves bytes at another. Whichever takes longer is the time you
 # cannot beat, and everything that you build in this course is measured against it.
 #
@@ -10,7 +10,8 @@
 #
 # **How the exercises work.** Each one asks for a function. You write it in the cell marked for it, run the check below, and see at once
 # what is right, what is not, and where the first wrong value stands. Try as often as you like. Points that can only be earned on a GPU
-# are shown as *waiting* on a machine without one; they are never lost.
+# are shown as *waiting* on a machine without one; they are never lost. Sections and exercises keep their numbers; those that are missing
+# here are being written.
 
 # %% grade_id="setup"
 from course_lib import lab
@@ -38,11 +39,16 @@ lab.start(1)
 from course_lib.display.roofline_figure import roofline_figure
 from course_lib.hardware import spec
 
-roofline_figure([spec("h100-sxm"), spec("h200-sxm")], points={"decode, batch 1": 1.0, "256 tokens": 227.6});
+roofline_figure([spec("h100-sxm"), spec("h200-sxm")], points={"one token": 1.0, "256 tokens": 227.6}, ridges=False);
 
 # %% [markdown]
-# Two things to take from it. The H200 has the arithmetic of the H100 and faster memory, so its slope is higher and its ridge lies further
-# left. And one token at a time sits far down the slope on either chip: about one operation per byte, as the next exercises will show.
+# The H200 has the arithmetic of the H100 and faster memory, so its slope is higher and its ridge lies further left. The upright lines are
+# one and the same layer, a 4096 × 4096 weight in bf16, with one token and with 256. For one token, each weight of 2 bytes is read for one
+# multiplication and one addition: about 1 FLOP per byte, far down the slope on either chip. For 256 tokens,
+#
+# $$ \frac{F}{B} = \frac{2 \cdot 256 \cdot 4096^2}{2 \, (4096^2 + 2 \cdot 256 \cdot 4096)} = 227.6, $$
+#
+# weight, input and output moved once each. The same product waits for memory on the H100 and for arithmetic on the H200.
 #
 # ### The data sheet
 #
@@ -73,7 +79,7 @@ for gpu in all_specs().values():
 # | `hbm_gb_per_s` | `[gpus]` | the same | memory bandwidth in GB/s, 1 GB = 10⁹ bytes |
 # | result | `[gpus, precisions]` | float64 | ridge points in FLOP per byte, NaN where the peak is NaN |
 #
-# Two conditions hold for every exercise of the course: leave the inputs as they are, and return a tensor of its own. Here the result is
+# Unless an exercise says otherwise, leave the inputs as they are, and share no memory with them in what you return. Here the result is
 # float64 whatever comes in, and it is *computed* in float64: casting a float32 result is too late, since the digits are gone.
 #
 # <details><summary>Hint: the shapes</summary>
@@ -115,15 +121,26 @@ lab.check_timed("1.1", ridge_points)
 # by how much? You have everything you need.
 
 # %% tags=["nbval-check-output"]
+from math import log10
+
 roadmap_ridge = (1000 * 1e12) / (6 * 1e12)
 h100_ridge = spec("h100-sxm").bf16_tflops * 1e12 / (spec("h100-sxm").hbm_gb_per_s * 1e9)
-print(f"the roadmap's own figures, divided   {roadmap_ridge:7.1f} FLOP/byte, not 0.17: a factor of 1000 was dropped")
-print(f"the H100 data sheet, dense bf16      {h100_ridge:7.1f} FLOP/byte: the memory is 3.35 TB/s, not 6")
-print(f"decode at batch 1, about 1 FLOP/byte {h100_ridge:7.0f} times below the ridge: 2.5 orders of magnitude, not 4")
+print(f"1000 TFLOP/s over 6 TB/s        {roadmap_ridge:7.1f} FLOP/byte")
+print(f"the H100's data sheet, bf16     {h100_ridge:7.1f} FLOP/byte")
+print(f"one token, 1 FLOP/byte, is below that by {log10(h100_ridge):.1f} orders of magnitude")
 
 # %% [markdown]
-# The error is in the units, and a glance at the hardware would have caught it: with a ridge of 0.17, adding two bf16 vectors (one
-# operation for six bytes moved, 0.17 FLOP/byte) would already be limited by arithmetic, and nothing on the chip would ever wait for memory.
+# <details><summary>What is right in it, and what is not</summary>
+#
+# That decoding lies far below the ridge is right. The rest is not:
+#
+# - The roadmap's own figures give 166.7, not 0.17. A factor of 1000 was dropped between the units.
+# - The H100's memory is 3.35 TB/s, not 6, so the ridge is at 295.
+# - From 1 to 295 it is two and a half orders of magnitude, not four.
+#
+# A glance at the hardware would have caught it. With a ridge of 0.17 and 6 TB/s the chip would do 1 TFLOP/s, and decoding, at 1 FLOP per
+# byte, would lie six times *above* the ridge.
+# </details>
 
 # %% [markdown]
 # ## 6. From a step to a promise
@@ -142,7 +159,7 @@ print(f"decode at batch 1, about 1 FLOP/byte {h100_ridge:7.0f} times below the r
 # In a layer of Llama-3 every weight takes part in one multiplication and one addition for each token: 2 FLOPs. And however many tokens a
 # step has, it needs to read each weight only once. Everything else is attention, and the keys and values (KV) that it reads.
 #
-# | | layers $L$ | weights in the layers $N$ | in the output head $N_h$ | query heads × dim | bytes of KV for one token |
+# | | layers $L$ | weights in the layers $N$ | in the output head $N_h$ | query heads × dim | bytes of KV for one token, $\mathrm{kv}$ |
 # |---|---|---|---|---|---|
 # | Llama-3-8B | 32 | 6.979 × 10⁹ | 0.525 × 10⁹ | 32 × 128 = 4096 | 2 × 32 layers × 8 heads × 128 × 2 B = 131 072 |
 # | Llama-3-70B | 80 | 68.451 × 10⁹ | 1.051 × 10⁹ | 64 × 128 = 8192 | 2 × 80 layers × 8 heads × 128 × 2 B = 327 680 |
@@ -163,10 +180,10 @@ print(f"decode at batch 1, about 1 FLOP/byte {h100_ridge:7.0f} times below the r
 # | FLOPs of attention | 32 × 4 × 32 × 4096 × 2048 | 0.34 × 10¹¹ |
 # | FLOPs together | | **5.15 × 10¹¹** |
 #
-# A **prefill** takes all $t$ tokens of a prompt at once. Only the last one needs the output head, and a token looks only at those before
+# A **prefill** takes all $p$ tokens of a prompt at once. Only the last one needs the output head, and a token looks only at those before
 # it, which halves attention:
 #
-# $$ F = 2 N t + 2 N_h + 2 L d t^2, \qquad B = 2 (N + N_h) + t \, \mathrm{kv} + 8 L h t. $$
+# $$ F = 2 N p + 2 N_h + 2 L d p^2, \qquad B = 2 (N + N_h) + p \, \mathrm{kv} + 8 L h p. $$
 #
 # The last term is the residual stream, whose width $h$ is equal to $d$ here: read and written around attention and again around the MLP, 2
 # bytes each time. With FP8, a weight of a layer is 1 byte and the products run at the FP8 peak; head and KV stay bf16. The library does
@@ -374,8 +391,8 @@ else:
 #   model on one GPU. A mistake that improves one number and leaves the other alone is hard to notice.
 # </details>
 #
-# None of this is a measurement. A real step takes longer than its floor; how much longer the memory alone makes it, the copy in exercise 1.1
-# has shown on your own device. And an A100, which has no FP8 arithmetic, can still *store* weights in a byte each: that is for Phase 3.
+# None of this is a measurement. A real step takes longer than its floor; on a GPU, the copy in exercise 1.1 shows how much longer the memory
+# alone makes it. And an A100, which has no FP8 arithmetic, can still *store* weights in a byte each: that is for Phase 3.
 
 # %% [markdown]
 # ## Where you are

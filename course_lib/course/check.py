@@ -1,10 +1,13 @@
 """`labs check`: judge the exercises of a notebook file and record each verdict in the learner's progress."""
 
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..exercises import UnknownExercise, exercise
 from ..grading.verdict import Verdict
+from .environment import environment
+from .home import found_home
 from .intake import fault_of
 from .judge import judge, judgeable
 from .progress import record
@@ -37,4 +40,12 @@ def check_notebook(path: Path, exercises: Sequence[str]) -> Iterator[tuple[Verdi
         raise CheckError(f"{path} holds no cell with {asked}; open a lab from labs start")
     for known, cell in found:
         verdict = judge(notebook, known, cell)
-        yield verdict, record(verdict, "check")
+        with environment(_home_of(path)):
+            message = record(verdict, "check")
+        yield verdict, message
+
+
+def _home_of(notebook: Path) -> dict[str, str]:
+    """The progress of the copy that the notebook lies in, wherever the command was called; $COURSE_HOME wins."""
+    home = None if os.environ.get("COURSE_HOME", "").strip() else found_home(notebook.parent)
+    return {"COURSE_HOME": str(home)} if home else {}

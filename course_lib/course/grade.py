@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from ..exercises import PHASES
+from .environment import environment
 from .intake import inspect_submission
-from .nbgrader_steps.execute import environment
 from .nbgrader_steps.lab_version import registered_version, save_version, version_of
 from .nbgrader_steps.status import FAILED, MALFORMED, Status, add_to_sentence, read_statuses, save_status
 

@@ -3,7 +3,10 @@
 import os
 from pathlib import Path
 
+from .release import repo_root
+
 STATE_FOLDER = ".course"
+FOLDER_WHEN_INSTALLED = "llm-inference-work"  # what `labs start` makes where there is no clone
 DEFAULT_HOME = "~/.local/share/llm-inference-course"
 
 
@@ -11,25 +14,46 @@ def course_home() -> Path:
     """The learner's folder, absolute. It need not exist.
 
     1. $COURSE_HOME
-    2. going up from the working directory: the first folder that holds `.course/`, or whose `work/` does
+    2. the copy around the working directory, or the clone's (`found_home`)
     3. ~/.local/share/llm-inference-course
     Raises RuntimeError, naming $COURSE_HOME, for a user without a home directory.
     """
     chosen = os.environ.get("COURSE_HOME", "").strip()
     if chosen:
         return Path(os.path.abspath(os.path.expanduser(chosen)))
-    try:
-        here = Path.cwd()
-    except OSError:  # the working directory was deleted
-        here = None
-    for folder in (here, *here.parents) if here else ():
-        for home in (folder, folder / "work"):
-            if os.path.isdir(home / STATE_FOLDER):  # os.path: False, not an error, where we may not look
-                return home
+    if found := found_home():
+        return found
     default = os.path.expanduser(DEFAULT_HOME)
     if not os.path.isabs(default):
         raise RuntimeError("this user has no home directory; set COURSE_HOME to a folder for the course's state")
     return Path(default)
+
+
+def found_home(start: Path | None = None) -> Path | None:
+    """The folder with a learner's state, or None. Everything that looks for one asks here.
+
+    Going up from `start` (default: the working directory), the first folder that holds `.course/`, or whose `work/` or
+    `llm-inference-work/` does; then work/ of the clone that this package lies in.
+    """
+    for folder in _upwards(start):
+        for home in (folder, folder / "work", folder / FOLDER_WHEN_INSTALLED):
+            if has_state(home):
+                return home
+    root = repo_root()
+    return root / "work" if root and has_state(root / "work") else None
+
+
+def has_state(folder: Path) -> bool:
+    """True when the folder is a learner's; False, not an error, where we may not look."""
+    return os.path.isdir(folder / STATE_FOLDER)
+
+
+def _upwards(start: Path | None) -> tuple[Path, ...]:
+    try:
+        here = Path(os.path.abspath(start or os.curdir))
+    except OSError:  # the working directory was deleted
+        return ()
+    return (here, *here.parents)
 
 
 def state_dir() -> Path:

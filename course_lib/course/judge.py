@@ -4,7 +4,7 @@ import secrets
 from typing import Any
 
 from .. import __version__
-from ..exercises import all_exercises
+from ..exercises import all_exercises, runners
 from ..grading.child import attempts_in_child
 from ..grading.exercise import Exercise
 from ..grading.judging import conclude, plan, refused
@@ -24,11 +24,11 @@ def judge(notebook: Any, known: Exercise, cell: str = "check", seed: int | None 
     cells = cells_for(notebook, known)
     if not cells:
         return refused(known, cell, f"the notebook has no code cell {known.cell_id}; take it from the released lab", context)
-    jobs = plan(known, cell, seed)
-    attempts = attempts_in_child(known, cell, jobs, cells)
+    jobs, runner = plan(known, cell, seed), runners.source(known.runner)
+    attempts = attempts_in_child(known, cell, jobs, cells, runner)
     harmless = [c for c in cells if c.required or c.name.endswith("-setup") or only_definitions(c.source)]
     if len(harmless) < len(cells) and all(a["status"] in ("timeout", "died") for a in attempts):
-        attempts = attempts_in_child(known, cell, jobs, harmless)  # perhaps an earlier answer hung or died
+        attempts = attempts_in_child(known, cell, jobs, harmless, runner)  # perhaps an earlier answer hung or died
     return conclude(known, cell, jobs, attempts, context)
 
 

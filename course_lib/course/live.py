@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from .. import __version__
-from ..exercises import UnknownExercise, exercise
+from ..exercises import UnknownExercise, exercise, runners
 from ..grading.exercise import Exercise
 from ..grading.inside.attempt import attempt, check_entry
+from ..grading.inside.border import short
 from ..grading.inside.quiet import Quiet
 from ..grading.judging import Job, conclude, plan, refused
 from ..grading.verdict import Verdict
@@ -24,7 +25,7 @@ def check_live(exercise_id: str, entry: Any, cell: str = "check", seed: int | No
     try:
         known = exercise(exercise_id)
     except UnknownExercise as error:
-        return Verdict(str(exercise_id)[:60], cell, (), note=str(error))
+        return Verdict(short(exercise_id, 60).strip("'"), cell, (), note=str(error))
     seed = secrets.randbits(62) if seed is None else seed
     context = run_context(seed)
     if not known.in_cell(cell):
@@ -55,9 +56,7 @@ def device_name() -> str:
 
 
 def _attempts(known: Exercise, cell: str, entry: Any, seed: int) -> tuple[list[Job], list[Mapping[str, Any]]]:
-    from importlib import import_module
-
-    runner = import_module(f"course_lib.exercises.runners.{known.runner}")
+    runner = runners.load(known.runner)
     jobs, attempts = plan(known, cell, seed), []
     for job in jobs:
         request = job.request(known.in_cell(cell))

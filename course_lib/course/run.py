@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ..exercises import PHASES, Phase
+from .environment import environment
 from .grade import Row, grade
 from .kernel import CourseKernelManager
-from .nbgrader_steps.execute import environment
 from .notebook_health import bad_outputs
 
 STUDENT = "solved"
@@ -29,7 +29,8 @@ class RunReport:
 def run(root: Path, phases: list[Phase], say: Callable[[str], None] = lambda _: None) -> RunReport:
     """Run and grade the given phases; afterwards `summary()` under COURSE_HOME=root/run shows them."""
     where = root / "run"
-    shutil.rmtree(where / "grading", ignore_errors=True)
+    for old in ("grading", "executed", ".course"):  # nothing of an earlier run is shown as this one's
+        shutil.rmtree(where / old, ignore_errors=True)
     failures: list[str] = []
     todo = []
     for phase in phases:

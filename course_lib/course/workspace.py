@@ -13,6 +13,7 @@ from pathlib import Path
 
 from .. import __version__
 from . import release, workspace_jupyter
+from .home import FOLDER_WHEN_INSTALLED, found_home, has_state
 from .workspace_archive import export_copy
 from .workspace_files import STATE, create
 from .workspace_git import snapshot
@@ -30,20 +31,13 @@ __all__ = [
 
 TEMPLATE = Path(__file__).parent / "work_template"
 TEMPLATE_FILES = {"README.md": "README.md", "AGENTS.md": "AGENTS.md", "gitignore": ".gitignore"}
-FOLDER_WHEN_INSTALLED = "llm-inference-work"
 
 
 def find_copy() -> Path | None:
     """The learner's copy in use, or None: $COURSE_HOME; around the working directory; the clone's work/."""
     if chosen := _chosen_home():
-        candidates = [chosen]
-    else:
-        here = Path(os.path.abspath(os.curdir))
-        candidates = [at for folder in (here, *here.parents) for at in (folder, folder / "work")]
-        candidates.append(here / FOLDER_WHEN_INSTALLED)
-        if root := release.repo_root():
-            candidates.append(root / "work")
-    return next((at for at in candidates if _is_copy(at)), None)
+        return chosen if has_state(chosen) else None
+    return found_home()
 
 
 @plain_errors
@@ -98,7 +92,7 @@ def import_(archive: Path, path: Path | None = None) -> Report:
 
     def work() -> Path:
         chosen = find_copy() if path is None else _absolute(path)
-        if chosen and _is_copy(chosen):
+        if chosen and has_state(chosen):
             return chosen
         first.append(start(chosen))
         return first[0].path
@@ -138,13 +132,9 @@ def _absolute(path: Path | str) -> Path:
     return Path(os.path.abspath(os.path.expanduser(path)))
 
 
-def _is_copy(folder: Path) -> bool:
-    return os.path.isdir(folder / STATE)  # False, not an error, where we may not look
-
-
 def _existing(path: Path | None) -> Path:
     work = find_copy() if path is None else _absolute(path)
-    if work is None or not _is_copy(work):
+    if work is None or not has_state(work):
         where = f"{work} is no learner's copy (no {STATE}/ in it)" if work else "no learner's copy here"
         raise WorkspaceError(f"{where}; `labs start` makes one, or name its folder")
     return work
@@ -157,7 +147,7 @@ def _check_suitable(work: Path) -> None:
     root, labs = release.repo_root(), release.labs_dir()
     if work in (Path(work.anchor), _absolute("~"), root) or work == labs or labs in work.parents:
         raise WorkspaceError(f"{work} cannot be a learner's copy; give a new or an empty folder, such as {work / 'work'}")
-    if _is_copy(work) or not work.is_dir():
+    if has_state(work) or not work.is_dir():
         return
     there = sorted(entry.name for entry in work.iterdir())
     if there and not {one.phase for one in release.released()} & set(there):

@@ -7,15 +7,14 @@ Layout   course-export.json  header: format, course version, number of files, th
 Not here bringing it in again (workspace_import.py).
 """
 
-import contextlib
 import json
 import os
 import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from .. import __version__
+from .environment import environment
 from .workspace_files import learner_files, new_part_name, take_name
 from .workspace_lock import locked
 from .workspace_manifest import Manifest, kept_release, load
@@ -123,25 +122,11 @@ def _member(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
 def _events(work: Path) -> list[dict[str, Any]]:
     from . import progress
 
-    with home_is(work):
+    with environment({"COURSE_HOME": str(work)}):
         try:
             return progress.export_events()
         except RuntimeError as error:
             raise WorkspaceError(f"your progress cannot be read, and an export without it would lose it: {error}") from error
-
-
-@contextlib.contextmanager
-def home_is(work: Path) -> Iterator[None]:
-    """Progress is read from and written to this copy, wherever the caller stands."""
-    before = os.environ.get("COURSE_HOME")
-    os.environ["COURSE_HOME"] = str(work)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["COURSE_HOME"]
-        else:
-            os.environ["COURSE_HOME"] = before
 
 
 def is_export(path: Path) -> bool:

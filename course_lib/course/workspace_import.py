@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from . import workspace_archive as form
+from .environment import environment
 from .workspace_archive_check import BROKEN, Contents, checked
 from .workspace_files import content, create, digest
 from .workspace_git import snapshot
@@ -89,7 +90,7 @@ def _bring_in_file(place: Place, name: str, data: bytes, theirs: Manifest) -> No
 def _merge_progress(work: Path, events: list[dict[str, Any]], report: Report) -> None:
     from . import progress
 
-    with form.home_is(work):
+    with environment({"COURSE_HOME": str(work)}):
         merged = progress.merge_events(events)
     report.events = int(merged)
     report.say(getattr(merged, "message", ""))

@@ -52,13 +52,11 @@ class ProgressView:
         )
 
 
-def widget(read: Callable[[], Summary] | None = None) -> Any:
-    """The view with a Refresh button; `read` gives the summary (default: of the whole course).
+def widget(read: Callable[[], Summary]) -> Any:
+    """The view with a Refresh button; `read` gives the summary, now and at each refresh.
 
     Where ipywidgets is missing it is the static view, and a front end that shows no widgets shows that too.
     """
-    if read is None:
-        from ..course.progress import summary as read
     view = ProgressView(read())
     try:
         import ipywidgets

@@ -10,11 +10,13 @@ LEFT, RIGHT = 0.3, 5000.0  # FLOP per byte
 
 
 def roofline_figure(
-    gpus: Sequence[GpuSpec], points: Mapping[str, float] | None = None, display: bool = True
+    gpus: Sequence[GpuSpec], points: Mapping[str, float] | None = None, *, ridges: bool = True, display: bool = True
 ) -> Any:
     """Draw dense bf16 roofs from the data sheet, a mark at each ridge and a line at each intensity in `points`.
 
-    points  label -> FLOP per byte.  display: show it in the notebook; either way the figure is returned
+    points   label -> FLOP per byte
+    ridges   print where the ridges are (without it, a reader can still work them out)
+    display  show it in the notebook; either way the figure is returned
     """
     figure, ax = axes()
     bottom = min(LEFT * gpu.hbm_gb_per_s / 1e3 for gpu in gpus)
@@ -24,7 +26,7 @@ def roofline_figure(
         # roofs of one height lie on each other: the lower line is the wider one
         width = 2 + 2 * sum(later.bf16_tflops == peak for later in gpus[place + 1 :])
         ax.plot([LEFT, ridge, RIGHT], [LEFT * slope, peak, peak], color=colour, linewidth=width,
-                label=f"{gpu.name}, ridge at {ridge:.0f}")  # fmt: skip
+                label=f"{gpu.name}, ridge at {ridge:.0f}" if ridges else gpu.name)  # fmt: skip
         ax.plot([ridge], [peak], "o", color=colour, markersize=7, zorder=3)
         ax.plot([ridge, ridge], [bottom, peak], ":", color=colour, linewidth=1)
     for label, intensity in (points or {}).items():
@@ -38,8 +40,8 @@ def roofline_figure(
     ax.set(xlabel="arithmetic intensity, FLOP per byte", ylabel="attainable bf16 TFLOP/s (dense)")
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
     if display:
-        ridges = ", ".join(f"{g.name} at {g.bf16_tflops * 1e3 / g.hbm_gb_per_s:.0f}" for g in gpus)
-        show(figure, f"Roofline of {len(gpus)} GPUs; ridge points in FLOP per byte: {ridges}")
+        names = ", ".join(f"{g.name}: {g.bf16_tflops:g} TFLOP/s, {g.hbm_gb_per_s:g} GB/s" for g in gpus)
+        show(figure, f"Roofline of {len(gpus)} GPUs. {names}")
     return figure
 
 

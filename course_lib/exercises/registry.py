@@ -4,6 +4,7 @@ from functools import cache
 from importlib import import_module
 
 from ..grading.exercise import Exercise
+from ..grading.inside.border import short
 
 _MODULES = {1: "phase1"}  # phase number -> module beside this file
 
@@ -34,4 +35,6 @@ def exercise(exercise_id: str) -> Exercise:
     for candidate in known:
         if candidate.id == exercise_id:
             return candidate
-    raise UnknownExercise(f"there is no exercise {exercise_id!r:.60}; the course has {', '.join(e.id for e in known)}")
+    as_text = '; write the number as text: "1.1"' if isinstance(exercise_id, float) else ""
+    has = ", ".join(e.id for e in known)
+    raise UnknownExercise(f"there is no exercise {short(exercise_id, 60)}{as_text}; the course has {has}")

@@ -16,14 +16,15 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from . import inside
 from .exercise import Exercise
+from .inside.attempt import empty_record
 from .inside.border import BorderError, pack, unpack
 from .judging import Job
 
 KEEP_ERROR = 400
 MAX_RECORD_BYTES = 80 * 2**20
 START_SECONDS = 120.0  # importing torch on a slow disk, before the exercise's own limit counts
-_INSIDE = ("__init__.py", "attempt.py", "border.py", "quiet.py", "worker.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +37,18 @@ class Cell:
 
 
 def attempts_in_child(
-    exercise: Exercise, cell: str, jobs: Sequence[Job], cells: Sequence[Cell], seconds: float | None = None
+    exercise: Exercise, cell: str, jobs: Sequence[Job], cells: Sequence[Cell], runner: bytes, seconds: float | None = None
 ) -> list[dict]:
     """-> one attempt for each job.
 
+    runner   source of the exercise's runner module
     cells    the notebook cells to run, in order; a required one of them defines the exercise's entry
     seconds  limit for all the jobs together (default: the exercise's)
     """
     limit = exercise.seconds if seconds is None else seconds
     with tempfile.TemporaryDirectory(prefix="course-judge-") as folder:
         root = Path(folder)
-        _write_tree(root, exercise, cells)
+        _write_tree(root, runner, cells)
         criteria = exercise.in_cell(cell)
         request = {
             "entry": exercise.entry,
@@ -61,13 +63,13 @@ def attempts_in_child(
     return records[: len(jobs)] + [ended] * max(missing, 0)
 
 
-def _write_tree(root: Path, exercise: Exercise, cells: Sequence[Cell]) -> None:
+def _write_tree(root: Path, runner: bytes, cells: Sequence[Cell]) -> None:
     (root / "inside").mkdir()
     (root / "cells").mkdir()
-    package = resources.files("course_lib")
-    for name in _INSIDE:
-        (root / "inside" / name).write_bytes((package / "grading" / "inside" / name).read_bytes())
-    (root / "runner.py").write_bytes((package / "exercises" / "runners" / f"{exercise.runner}.py").read_bytes())
+    for file in resources.files(inside).iterdir():
+        if file.name.endswith(".py"):
+            (root / "inside" / file.name).write_bytes(file.read_bytes())
+    (root / "runner.py").write_bytes(runner)
     for cell in cells:
         (root / "cells" / f"{cell.name}.py").write_text(cell.source, encoding="utf-8", errors="replace")
 
@@ -89,11 +91,11 @@ def _run(root: Path, limit: float) -> dict:
             child.wait()
     seconds = time.monotonic() - start
     if code is None:
-        return _lost("timeout", f"{limit:g} s for all its cases", seconds)
+        return empty_record("timeout", f"{limit:g} s for all its cases", seconds)
     if code < 0:
-        return _lost("died", f"killed by {signal.Signals(-code).name}", seconds)
+        return empty_record("died", f"killed by {signal.Signals(-code).name}", seconds)
     tail = (root / "stderr").read_bytes()[-KEEP_ERROR:].decode("utf-8", "replace").strip().splitlines()
-    return _lost("died", f"exit code {code}" + (f" ({tail[-1]})" if tail and code else ""), seconds)
+    return empty_record("died", f"exit code {code}" + (f" ({tail[-1]})" if tail and code else ""), seconds)
 
 
 def _wait(child: subprocess.Popen, started: Path, limit: float) -> int | None:
@@ -106,11 +108,6 @@ def _wait(child: subprocess.Popen, started: Path, limit: float) -> int | None:
             return None
         time.sleep(0.01)
     return code
-
-
-def _lost(status: str, message: str, seconds: float) -> dict:
-    return {"status": status, "message": message, "where": "", "output": None, "changed": [], "aliases": [],
-            "evidence": None, "printed": "", "seconds": seconds}  # fmt: skip
 
 
 _FIELDS = {"status": str, "message": str, "where": str, "changed": list, "aliases": list, "printed": str, "seconds": float}

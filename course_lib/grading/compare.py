@@ -6,7 +6,7 @@ NaN is never a wildcard: it must stand exactly where the oracle has NaN. Everyth
 import math
 from typing import Any
 
-from .inside.border import Opaque
+from .inside.border import Opaque, short
 from .outcome import Mistake
 
 
@@ -42,7 +42,7 @@ def compare_plain(got: Any, expected: Any) -> Mistake | None:
     """None when plain data (no tensors) equals `expected` exactly: type and value, True is not 1."""
     if type(got) is type(expected) and got == expected:
         return None
-    return Mistake(f"expected {expected!r:.100}, got {describe(got)}")
+    return Mistake(f"expected {short(expected, 100)}, got {describe(got)}")
 
 
 def describe(value: Any) -> str:
@@ -53,7 +53,7 @@ def describe(value: Any) -> str:
         return f"a tensor {_name(value.dtype)} of shape {_shape(value)}"
     if value is None:
         return "None (is a return missing?)"
-    return f"{type(value).__name__} {value!r:.60}"
+    return f"{type(value).__name__} {short(value, 60)}"
 
 
 def _equal(have: Any, want: Any, rtol: float, atol: float) -> Any:

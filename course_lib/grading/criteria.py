@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from .inside.border import short
 from .outcome import Kind, Mistake, State
 
 Case = dict[str, Any]
@@ -59,7 +60,11 @@ class Criterion:
         mistake = self._conduct(attempt) or self.check(case, attempt["output"])
         if mistake:
             return Finding(State.FAILED, mistake.reason, mistake.hint, 0.0)
-        return self._weigh(case, attempt["evidence"])
+        try:
+            return self._weigh(case, attempt["evidence"])
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError, ArithmeticError) as error:
+            reason = f"the {self.kind} evidence does not make sense ({type(error).__name__}: {short(error, 100)})"
+            return Finding(State.BLOCKED, reason, share=0.0)  # evidence is untrusted; whatever it holds, it proves nothing
 
     def _conduct(self, attempt: Mapping[str, Any]) -> Mistake | None:
         changed = [name for name in attempt["changed"] if name not in self.may_change]
@@ -107,7 +112,7 @@ class Counted(Criterion):
         for name, most in self.bounds(case).items():
             got = counts.get(name)
             if not isinstance(got, (int, float)) or not math.isfinite(got) or got < 0:
-                return Finding(State.FAILED, f"{name} was not counted ({got!r})", share=0.0)
+                return Finding(State.FAILED, f"{name} was not counted ({short(got, 40)})", share=0.0)
             if got > most:
                 reason = f"{name}: {got:,.0f}, {got / most:.2f} times the bound of {most:,.0f}" if most else f"{name}: {got}"
                 return Finding(State.FAILED, reason, share=0.0, evidence=evidence)
@@ -164,18 +169,22 @@ class Timed(Criterion):
     devices: Sequence[str] = ()
     confirm: Callable[[Case, Mapping[str, Any]], Mistake | None] | None = None
 
+    def __post_init__(self) -> None:
+        assert 0 <= self.zero_at < self.bar or self.bar == self.zero_at == 0, f"no line from {self.zero_at} up to {self.bar}"
+
     def _weigh(self, case: Case, evidence: Any) -> Finding:
         if blocked := _blocked(evidence, "timed"):
             return blocked
         ratios = [r for r in evidence.get("ratios", ()) if isinstance(r, (int, float)) and math.isfinite(r) and r > 0]
         if not ratios or len(ratios) != len(evidence["ratios"]):
-            return Finding(State.BLOCKED, f"the ratios {evidence.get('ratios')} cannot be trusted", share=0.0)
+            return Finding(State.BLOCKED, f"the ratios {short(evidence.get('ratios'), 80)} cannot be trusted", share=0.0)
         ratio, device = statistics.median(ratios), str(evidence.get("device", "an unnamed device"))
         shown = dict(evidence) | {"ratio": ratio}
         against = f"{ratio:.2f} of {evidence.get('peer', 'the peer')} on {device}"
         roof_share = evidence.get("roof_share", math.inf)
         if not isinstance(roof_share, (int, float)) or not roof_share <= UNTRUSTWORTHY_ROOF_SHARE:
-            reason = f"{against}, but {roof_share} of the roof cannot be true (limit {UNTRUSTWORTHY_ROOF_SHARE}); measure again"
+            beyond = f"{short(roof_share, 20)} of the roof cannot be true (limit {UNTRUSTWORTHY_ROOF_SHARE})"
+            reason = f"{against}, but {beyond}; measure again"
             return Finding(State.BLOCKED, reason, share=0.0)
         if self.confirm and (mistake := self.confirm(case, evidence)):
             return Finding(State.FAILED, mistake.reason, mistake.hint, 0.0, shown)

@@ -21,7 +21,7 @@ class GpuSpec:
     hbm_gb_per_s: float  # 1 GB = 1e9 bytes
     hbm_gb: int
     nvlink_gb_per_s: int  # both directions together
-    matches: tuple[str, ...]
+    names: tuple[str, ...]  # as the driver gives them, without "NVIDIA "
     source: str
     fp8_tflops: float | None = None
 
@@ -37,7 +37,7 @@ class GpuSpec:
 def all_specs() -> dict[str, GpuSpec]:
     """Every GPU of gpus.toml by its key, in the order of the file."""
     rows = tomllib.loads((resources.files(__package__) / "gpus.toml").read_text(encoding="utf-8"))
-    return {key: GpuSpec(key=key, **row | {"matches": tuple(row["matches"])}) for key, row in rows.items()}
+    return {key: GpuSpec(key=key, **row | {"names": tuple(row["names"])}) for key, row in rows.items()}
 
 
 def spec(key: str) -> GpuSpec:
@@ -51,7 +51,7 @@ def spec(key: str) -> GpuSpec:
 def find_spec(device_name: str) -> GpuSpec | None:
     """The row for a name as the driver prints it ("NVIDIA H100 80GB HBM3"), or None when gpus.toml does not know it.
 
-    The longest match wins, so that "NVIDIA H100 PCIe" is never taken for an SXM part.
+    Names are compared in full: a "NVIDIA H200 NVL" or a "NVIDIA GH200 480GB" has other figures than the "NVIDIA H200".
     """
-    found = [(len(match), gpu) for gpu in all_specs().values() for match in gpu.matches if match in device_name]
-    return max(found, key=lambda pair: pair[0])[1] if found else None
+    name = device_name.removeprefix("NVIDIA ").strip()
+    return next((gpu for gpu in all_specs().values() if name in gpu.names), None)

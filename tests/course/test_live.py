@@ -67,6 +67,17 @@ def returning(make):
     return answer
 
 
+def huge_int(peak_tflops, hbm_gb_per_s):
+    return 10**5000
+
+
+class Unnameable:
+    def __repr__(self):
+        raise RuntimeError("no name")
+
+    __str__ = __repr__
+
+
 class Callable:
     def __call__(self, peak_tflops, hbm_gb_per_s):
         return right(peak_tflops, hbm_gb_per_s)
@@ -97,6 +108,11 @@ BAD = {
     "written into the input": (returning(lambda out, peak: peak.copy_(out)), "changed its input peak_tflops"),
     "an object equal to everything": (returning(lambda out, _: EqualToEverything()), "EqualToEverything"),
     "a tensor subclass": (returning(lambda out, _: out.as_subclass(type("Lazy", (torch.Tensor,), {}))), "Lazy"),
+    "an int of 5000 digits": (huge_int, "got int"),
+    "a list of such ints": (lambda peak_tflops, hbm_gb_per_s: [10**5000], "got list"),
+    "such an int as the function": (10**5000, "got int"),
+    "what cannot print itself": (lambda peak_tflops, hbm_gb_per_s: Unnameable(), "Unnameable"),
+    "an operation that torch lacks": (lambda peak_tflops, hbm_gb_per_s: torch.ones(2).to(torch.float8_e4m3fn) * 2, "raised Not"),
     "sparse": (returning(lambda out, _: out.to_sparse()), "does not cross"),
 }
 
@@ -119,12 +135,16 @@ def test_a_coroutine_is_no_answer(capfd):
     assert capfd.readouterr().err == ""
 
 
-@pytest.mark.parametrize("number", ["9.9", "", None, 1.1, "x" * 10_000, ["1.1"]], ids=repr)
+UNKNOWN = ["9.9", "", None, 1.1, "x" * 10_000, ["1.1"], Unnameable(), 10**5000]
+
+
+@pytest.mark.parametrize("number", UNKNOWN, ids=lambda v: type(v).__name__)
 def test_an_unknown_exercise_lists_the_known_ones(number):
     for check in (lab.check, lab.check_timed):
         shown = check(number, right)
         assert repr(shown) == "0.0"
         assert "the course has 1.1" in shown.verdict.note
+        assert ('write the number as text: "1.1"' in shown.verdict.note) == (number == 1.1)
         assert len(shown._repr_mimebundle_()["text/html"]) < 2000
 
 

@@ -9,6 +9,7 @@ from html.parser import HTMLParser
 import pytest
 from rich.console import Console
 
+from course_lib import lab
 from course_lib.course.progress_summary import ExerciseProgress, PhaseProgress, Summary
 from course_lib.display.progress_badge import badge_svg
 from course_lib.display.progress_table import _cells, rich_table
@@ -194,5 +195,5 @@ def test_without_ipywidgets_the_widget_is_the_static_view(monkeypatch):
 
 def test_without_an_argument_the_widget_shows_the_course(tmp_path, monkeypatch):
     monkeypatch.setenv("COURSE_HOME", str(tmp_path / "home"))
-    assert "0 of 4 phases (0%)" in widget().children[0].value
+    assert "0 of 4 phases (0%)" in lab.progress().children[0].value
     assert not (tmp_path / "home").exists()

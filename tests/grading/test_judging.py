@@ -69,10 +69,15 @@ def test_every_bad_end_has_its_words_and_no_points(status, words):
     assert words in verdict.outcomes[0].reason
 
 
-def test_one_open_case_makes_the_exercise_open():
-    verdict = end(attempt(1), attempt(2), attempt(status="open", message="1.1: yours"), attempt(2))
+def test_an_exercise_is_open_when_every_case_meets_its_stub_and_only_then():
+    stub, torchs = attempt(status="open", message="1.1: yours"), attempt(status="open", message='"mul" not implemented for')
+    verdict = end(stub, stub, stub, stub)
     assert verdict.state is ExerciseState.OPEN
     assert verdict.note == "1.1: yours"
+    for attempts in ([attempt(1), attempt(2), stub, attempt(2)], [torchs] * 4, [attempt(status="open", message="1.2: x")] * 4):
+        verdict = end(*attempts)
+        assert verdict.state is ExerciseState.PARTIAL
+        assert "raised NotImplementedError: " in verdict.outcomes[1].reason
 
 
 def timed(*ratios):

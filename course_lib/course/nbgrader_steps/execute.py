@@ -4,17 +4,15 @@ A cell that shows no verdict of this run (its kernel died, its answer hung or ha
 from its source in a child process, so that one bad answer does not cost the others their points.
 """
 
-import os
 import secrets
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 from nbclient.exceptions import DeadKernelError
 from nbgrader.preprocessors import Execute as NbgraderExecute
 
 from ...grading.verdict import MIME
+from ..environment import environment
 from ..judge import judge
 from ..kernel import CourseKernelManager
 from ..live import RUN_VARIABLE
@@ -48,18 +46,3 @@ class Execute(NbgraderExecute):
             cap(cell, untouched=MIME)
         resources["course_run"], resources["course_trouble"] = run, trouble
         return nb, resources
-
-
-@contextmanager
-def environment(values: dict[str, str]) -> Iterator[None]:
-    """Environment variables for the length of a block; afterwards they are as they were, whatever happened in it."""
-    before = {name: os.environ.get(name) for name in values}
-    os.environ.update(values)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

@@ -80,7 +80,7 @@ def _device_cases(seed: int) -> list[Case]:
 
     case = _random_case("this device", 2, 2, torch.Generator().manual_seed(seed))
     sheet = [
-        {"matches": list(gpu.matches), "bf16_tflops": gpu.bf16_tflops, "hbm_gb_per_s": gpu.hbm_gb_per_s}
+        {"names": list(gpu.names), "bf16_tflops": gpu.bf16_tflops, "hbm_gb_per_s": gpu.hbm_gb_per_s}
         for gpu in all_specs().values()
     ]
     return [case | {"sheet": sheet}]

@@ -29,23 +29,21 @@ def ridge_of_this_device(entry: Any, case: dict) -> dict:
     if not torch.cuda.is_available():
         return {"blocked": "needs a CUDA device, and this machine shows none"}
     device = torch.cuda.get_device_name()
-    rows = [row for row in case["sheet"] if any(match in device for match in row["matches"])]
-    if not rows:
+    row = next((row for row in case["sheet"] if device.removeprefix("NVIDIA ").strip() in row["names"]), None)
+    if row is None:
         return {"blocked": f"gpus.toml has no row for {device}; add one, with its source, to compare with"}
-    row = max(rows, key=lambda r: max(len(match) for match in r["matches"] if match in device))
     for _ in range(2):  # a share of the roof beyond belief is measured once more
         tflops, copy_gb_per_s = _measure_matmul(), _measure_copy()
-        shares = [rate / row["bf16_tflops"] for rate in tflops], [rate / row["hbm_gb_per_s"] for rate in copy_gb_per_s]
-        roof_share = max(statistics.median(share) for share in shares)
+        peak, bandwidth = statistics.median(tflops), statistics.median(copy_gb_per_s)
+        roof_share = max(peak / row["bf16_tflops"], bandwidth / row["hbm_gb_per_s"])
         if roof_share <= 1.05:
             break
-    peak, bandwidth = statistics.median(tflops), statistics.median(copy_gb_per_s)
     ridge = entry(torch.tensor([[peak]], dtype=torch.float64), torch.tensor([bandwidth], dtype=torch.float64))
-    sheet_ridge = row["bf16_tflops"] * 1e3 / row["hbm_gb_per_s"]
+    here, sheet = peak * 1e3 / bandwidth, row["bf16_tflops"] * 1e3 / row["hbm_gb_per_s"]
     return {
         "device": device,
-        "peer": f"the data sheet's ridge of {sheet_ridge:.1f} FLOP/byte",
-        "ratios": [peak * 1e3 / bandwidth / sheet_ridge],
+        "peer": f"the sheet's bandwidth, a ridge of {here:.0f} FLOP/byte where the sheet has {sheet:.0f},",
+        "ratios": [bandwidth / row["hbm_gb_per_s"]],
         "roof_share": roof_share,
         "bf16_tflops": peak,
         "bf16_tflops_spread": [min(tflops), max(tflops)],

@@ -11,11 +11,17 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .border import BorderError, Opaque, pack, unpack
+from .border import BorderError, pack, short, unpack
 from .quiet import Quiet
 
 MAX_MESSAGE = 500
 _HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def empty_record(status: str, message: str = "", seconds: float = 0.0) -> dict:
+    """A record of an attempt with every field, for one that returned nothing."""
+    return {"status": status, "message": message, "where": "", "output": None, "changed": [], "aliases": [], "evidence": None,
+            "printed": "", "seconds": seconds}  # fmt: skip
 
 
 def attempt(run: Callable, entry: Any, case: dict, observe: Callable | None = None) -> dict:
@@ -24,8 +30,7 @@ def attempt(run: Callable, entry: Any, case: dict, observe: Callable | None = No
     status   returned, open (NotImplementedError), raised, exited (sys.exit), interrupted
     changed  names of the inputs that the call changed; aliases: names of those that the output shares memory with
     """
-    record: dict = {"status": "returned", "message": "", "where": "", "output": None, "changed": [], "aliases": []}
-    record["evidence"] = None
+    record = empty_record("returned")
     given = unpack(pack(case))  # the learner gets a copy of their own
     before = pack(given)
     start = time.perf_counter()
@@ -36,12 +41,22 @@ def attempt(run: Callable, entry: Any, case: dict, observe: Callable | None = No
             record["output"] = unpack(pack(output))
             record["changed"] = _changed(before, given)
             if observe is not None:
-                record["evidence"] = unpack(pack(observe(entry, unpack(pack(case)))))
+                record["evidence"] = _evidence(observe, entry, unpack(pack(case)))
         except BaseException as error:  # a learner's SystemExit or interrupt ends the attempt, not the notebook
             record.update(_describe(error))
     record["seconds"] = time.perf_counter() - start
     record["printed"] = quiet.printed
     return record
+
+
+def _evidence(observe: Callable, entry: Any, case: dict) -> Any:
+    """What `observe` gathered; when our own measurement fails (no memory, say), the reason, which is not the learner's fault."""
+    try:
+        return unpack(pack(observe(entry, case)))
+    except Exception as error:
+        if _where(error):
+            raise
+        return {"blocked": f"the measurement failed: {type(error).__name__}: {str(error)[:MAX_MESSAGE]}"}
 
 
 def check_entry(entry: Any, params: list[str]) -> str:
@@ -67,7 +82,7 @@ def _name_of(value: Any) -> str:
     if isinstance(value, type):
         return f"the class {value.__name__}"
     if value is None or type(value) in (bool, int, float, str):
-        return f"{type(value).__name__} {value!r}"[:80]
+        return f"{type(value).__name__} {short(value, 60)}"
     return f"an object of type {type(value).__name__}"
 
 
@@ -133,5 +148,3 @@ def _changed(before: bytes, given: dict) -> list[str]:
     except BorderError:
         return ["the inputs"]
 
-
-__all__ = ["Opaque", "attempt", "check_entry"]

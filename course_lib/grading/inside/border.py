@@ -34,6 +34,14 @@ class Opaque:
         return f"{self.type_name} ({self.why})"
 
 
+def short(value: Any, most: int) -> str:
+    """repr, cut to `most` characters; for a value that cannot print itself (an int of 5000 digits), its type."""
+    try:
+        return repr(value)[:most]
+    except BaseException:
+        return f"<{type(value).__name__}>"[:most]
+
+
 def pack(value: Any, max_bytes: int = MAX_BYTES) -> bytes:
     """value -> bytes. Never raises for a strange value: it becomes `Opaque`; so does what would pass `max_bytes`."""
     blobs: list[bytes] = []

@@ -1,6 +1,6 @@
 """The child process: load the cells and the runner from this folder, make the attempts asked for, write each one down at once.
 
-Started as `python -I -m inside.worker REQUEST RESULTS` in a fresh tree that holds `inside/`, `runner.py` and `cells/`.
+`main(REQUEST, RESULTS)` runs in a fresh tree that holds `inside/`, `runner.py` and `cells/`.
 REQUEST  packed: {"entry", "params", "cells": [{"file", "required"} in order], "jobs": [{"run", "observe", "case"}]}
 RESULTS  one packed record after another, each behind its length in 8 bytes; a missing one means that the process died in it.
 """
@@ -11,7 +11,7 @@ import os
 import sys
 import types
 
-from .attempt import attempt, check_entry
+from .attempt import attempt, check_entry, empty_record
 from .border import pack, unpack
 from .quiet import Quiet
 
@@ -63,11 +63,6 @@ def load_cells(cells: list[tuple[str, bool]], skipped: list[str]) -> dict:
     return module.__dict__
 
 
-def _refusal(message: str) -> dict:
-    return {"status": "malformed", "message": message, "where": "", "output": None, "changed": [], "aliases": [],
-            "evidence": None, "printed": "", "seconds": 0.0}  # fmt: skip
-
-
 def _load(request: dict, root: str, skipped: list[str]) -> tuple[object, dict | None]:
     """-> (entry, None), or (None, the record that every job gets)."""
     cells = [(os.path.join(root, "cells", cell["file"]), cell["required"]) for cell in request["cells"]]
@@ -76,10 +71,10 @@ def _load(request: dict, root: str, skipped: list[str]) -> tuple[object, dict | 
     if record["status"] != "returned":
         return None, record | {"status": "malformed", "message": f"the cell does not run: {record['message']}"}
     if request["entry"] not in space:
-        return None, _refusal(f"the cell defines no {request['entry']}")
+        return None, empty_record("malformed", f"the cell defines no {request['entry']}")
     with Quiet():
         wrong = check_entry(space[request["entry"]], request["params"])
-    return space[request["entry"]], _refusal(wrong) if wrong else None
+    return space[request["entry"]], empty_record("malformed", wrong) if wrong else None
 
 
 def main(request_path: str, results_path: str) -> None:
@@ -97,7 +92,3 @@ def main(request_path: str, results_path: str) -> None:
             data = pack(record)
             results.write(len(data).to_bytes(8, "little") + data)
             results.flush()
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

@@ -1,0 +1,64 @@
+"""Arrows between the parts run one way (docs/decisions.md), and importing the course costs neither torch nor Triton."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "course_lib"
+LOWER = {  # part -> the parts that it may import, when it is loaded or later
+    "hardware": set(),
+    "roofline": set(),
+    "grading": set(),
+    "exercises": {"grading", "hardware", "roofline"},
+    "display": {"grading", "exercises", "hardware", "course.progress_summary"},
+    "course": {"grading", "exercises", "hardware", "display"},
+}
+
+
+def imported_parts(path):
+    """Parts of course_lib that a file imports, as "hardware" or "course.progress_summary"."""
+    package = ("course_lib", *path.relative_to(PACKAGE).parts[:-1])
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            module = ".".join((*base, *filter(None, [node.module])))
+            names = [f"{module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        else:
+            continue
+        for name in names:
+            if name.startswith("course_lib."):
+                yield name.removeprefix("course_lib.")
+
+
+@pytest.mark.parametrize("part", LOWER)
+def test_a_part_imports_only_what_stands_below_it(part):
+    files = sorted((PACKAGE / part).rglob("*.py"))
+    assert files
+    for path in files:
+        for name in imported_parts(path):
+            top = name.split(".")[0]
+            allowed = top == part or top in LOWER[part] or any(name.startswith(a) for a in LOWER[part] if "." in a)
+            assert allowed or top == "__version__", f"{path.relative_to(PACKAGE)} imports {name}"
+
+
+def test_every_part_has_its_place():
+    parts = {p.name for p in PACKAGE.iterdir() if p.is_dir() and (p / "__init__.py").exists()}
+    assert parts == LOWER.keys()
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "grading" / "inside").glob("*.py")), ids=lambda p: p.stem)
+def test_what_enters_the_sandbox_imports_nothing_else_of_the_course(path):
+    assert all(name.startswith("grading.inside.") for name in imported_parts(path))
+
+
+def test_the_finder_of_imports_sees_every_form(tmp_path, monkeypatch):
+    monkeypatch.setattr("tests.test_arrows.PACKAGE", tmp_path)
+    (tmp_path / "grading").mkdir()
+    file = tmp_path / "grading" / "x.py"
+    lines = ["from ..exercises import a", "from . import b", "import course_lib.hardware.specs"]
+    lines += ["def f():", "    from .. import lab"]
+    file.write_text("\n".join(lines))
+    assert list(imported_parts(file)) == ["exercises.a", "grading.b", "hardware.specs", "lab"]
