@@ -86,6 +86,11 @@ def start(
     if open_lab:
         import os
 
+        from .course.workspace_jupyter import running_at
+
+        if address := running_at(report.path):
+            print(f"JupyterLab already serves this folder: {address}")
+            return
         command, environment = workspace.lab_command(report.path, context.args)
         if hint := workspace.far_away_hint():
             print(hint)

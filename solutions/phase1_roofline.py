@@ -10,7 +10,8 @@
 #
 # **How the exercises work.** Each one asks for a function. You write it in the cell marked for it, run the check below, and see at once
 # what is right, what is not, and where the first wrong value stands. Try as often as you like. Points that can only be earned on a GPU
-# are shown as *waiting* on a machine without one; they are never lost. Sections and exercises keep their numbers; those that are missing
+# are shown as *waiting* on a machine without one; they are never lost. If a check does not end, press ■: it then says which line was
+# running. After a restart of the kernel, run the first cell and your own ones again. Sections and exercises keep their numbers; those that are missing
 # here are being written.
 
 # %% grade_id="setup"
@@ -161,8 +162,8 @@ print(f"one token, 1 FLOP/byte, is below that by {log10(h100_ridge):.1f} orders 
 #
 # | | layers $L$ | weights in the layers $N$ | in the output head $N_h$ | query heads × dim | bytes of KV for one token, $\mathrm{kv}$ |
 # |---|---|---|---|---|---|
-# | Llama-3-8B | 32 | 6.979 × 10⁹ | 0.525 × 10⁹ | 32 × 128 = 4096 | 2 × 32 layers × 8 heads × 128 × 2 B = 131 072 |
-# | Llama-3-70B | 80 | 68.451 × 10⁹ | 1.051 × 10⁹ | 64 × 128 = 8192 | 2 × 80 layers × 8 heads × 128 × 2 B = 327 680 |
+# | Llama-3-8B | 32 | 6.979 × 10⁹ | 0.525 × 10⁹ | 32 × 128 = 4096 | 2 × 32 layers × 8 heads × 128 × 2 B = 131 072 |
+# | Llama-3-70B | 80 | 68.451 × 10⁹ | 1.051 × 10⁹ | 64 × 128 = 8192 | 2 × 80 layers × 8 heads × 128 × 2 B = 327 680 |
 #
 # A **decode** step makes one token for each of $b$ users, each with $s$ tokens behind them. A query meets each of the $s$ keys (2 FLOPs for
 # each dimension) and adds up as many values (2 more). With $d$ for heads × dim, and bf16 weights of 2 bytes,
@@ -174,7 +175,7 @@ print(f"one token, 1 FLOP/byte, is below that by {log10(h100_ridge):.1f} orders 
 # | | | |
 # |---|---|---|
 # | bytes of weights | 2 B × 7.505 × 10⁹ | 15.01 GB |
-# | bytes of KV | 32 × 2049 × 131 072 B | 8.59 GB |
+# | bytes of KV | 32 × 2049 × 131 072 B | 8.59 GB |
 # | bytes together | | **23.60 GB** |
 # | FLOPs with weights | 32 × 2 × 7.505 × 10⁹ | 4.80 × 10¹¹ |
 # | FLOPs of attention | 32 × 4 × 32 × 4096 × 2048 | 0.34 × 10¹¹ |
@@ -390,7 +391,8 @@ else:
 # - **The sparse peak** of question 2 leaves every TPOT as it is, for each decode step here waits for memory, and halves the TTFT of the 8B
 #   model on one GPU. A mistake that improves one number and leaves the other alone is hard to notice.
 # </details>
-#
+
+# %% [markdown]
 # None of this is a measurement. A real step takes longer than its floor; on a GPU, the copy in exercise 1.1 shows how much longer the memory
 # alone makes it. And an A100, which has no FP8 arithmetic, can still *store* weights in a byte each: that is for Phase 3.
 

@@ -11,6 +11,7 @@ from .home import found_home
 from .intake import fault_of
 from .judge import judge, judgeable
 from .progress import record
+from .submission import cells_for
 
 
 class CheckError(RuntimeError):
@@ -31,13 +32,16 @@ def check_notebook(path: Path, exercises: Sequence[str]) -> Iterator[tuple[Verdi
         if fault := fault_of(cell):
             raise CheckError(f"{path}: cell {number} {fault}; take a fresh copy of the lab and put your answers there")
     try:
-        wanted = {exercise(name).id for name in exercises}
+        wanted = list(dict.fromkeys(exercise(name) for name in exercises))
     except UnknownExercise as error:
         raise CheckError(str(error)) from error
-    found = [(e, cell) for e, cell in judgeable(notebook) if not wanted or e.id in wanted]
+    # exercises that are named are judged from the answer's cell; their check cells need not be there
+    found = [(e, cell) for e in wanted for cell in e.cells] if wanted else judgeable(notebook)
+    here = {e.id for e, _ in judgeable(notebook)}
+    if lacking := [e.id for e in wanted if e.id not in here and not cells_for(notebook, e)]:
+        raise CheckError(f"{path} holds no cell of {', '.join(lacking)}; open a lab from labs start")
     if not found:
-        asked = f"the check of {', '.join(sorted(wanted))}" if wanted else "a check that this course knows"
-        raise CheckError(f"{path} holds no cell with {asked}; open a lab from labs start")
+        raise CheckError(f"{path} holds no check that this course knows; open a lab from labs start")
     for known, cell in found:
         verdict = judge(notebook, known, cell)
         with environment(_home_of(path)):

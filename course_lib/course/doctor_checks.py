@@ -188,8 +188,8 @@ def little_disk(machine: Machine) -> Problem | None:
 def alembic_missing(machine: Machine) -> Problem | None:
     if machine.alembic:
         return None
-    what = "nbgrader starts `alembic` by name, and it is not on PATH: a new grade book fails"
-    return Problem(Weight.NOTE, what, f"Only for instructors: source {machine.prefix}/bin/activate first.")
+    what = "nbgrader's own commands start `alembic` by name, and it is not on PATH (labs grade does not need that)"
+    return Problem(Weight.NOTE, what, f"Only before nbgrader's own commands: source {machine.prefix}/bin/activate.")
 
 
 def old_gpu(machine: Machine) -> Problem | None:

@@ -14,6 +14,8 @@ def greeting(phase_number: int) -> str:
     exercises = exercises_of(this.number)
     points = sum(e.points() for e in exercises)
     timed = sum(e.points("timed") for e in exercises)
+    if not exercises:
+        return f"Phase {this.number}, {this.title}: no exercises yet (course {__version__})"
     count = "1 exercise" if len(exercises) == 1 else f"{len(exercises)} exercises"
     lines = [
         f"Phase {this.number}, {this.title}: {count}, {points:g} points",

@@ -23,7 +23,8 @@ def judge(notebook: Any, known: Exercise, cell: str = "check", seed: int | None 
         context["run"] = run
     cells = cells_for(notebook, known)
     if not cells:
-        return refused(known, cell, f"the notebook has no code cell {known.cell_id}; take it from the released lab", context)
+        cure = "rename it, run labs start, and copy your answers into the fresh one"
+        return refused(known, cell, f"the notebook has no code cell {known.cell_id}; {cure}", context)
     jobs, runner = plan(known, cell, seed), runners.source(known.runner)
     attempts = attempts_in_child(known, cell, jobs, cells, runner)
     harmless = [c for c in cells if c.required or c.name.endswith("-setup") or only_definitions(c.source)]

@@ -1,4 +1,4 @@
-"""What a new version of a lab changes for the learner, by cell id, in one sentence."""
+"""What a new version of a lab changes for the learner, in one sentence."""
 
 import json
 from dataclasses import dataclass
@@ -30,19 +30,32 @@ def cell_changes(old: bytes, new: bytes, answers_too: bool = True) -> CellChange
         return None
     both = [cell_id for cell_id in after if cell_id in before and (answers_too or not after[cell_id][1])]
     return CellChanges(
-        new=tuple(cell_id for cell_id in after if cell_id not in before),
-        changed=tuple(cell_id for cell_id in both if before[cell_id][0] != after[cell_id][0]),
-        removed=tuple(cell_id for cell_id in before if cell_id not in after) if answers_too else (),
+        new=tuple(after[cell_id][2] for cell_id in after if cell_id not in before),
+        changed=tuple(after[cell_id][2] for cell_id in both if before[cell_id][0] != after[cell_id][0]),
+        removed=tuple(before[cell_id][2] for cell_id in before if cell_id not in after) if answers_too else (),
     )
 
 
-def _cells(data: bytes) -> dict[str, tuple[tuple[str, str], bool]] | None:
-    """id -> ((type, source), whether it is for answers), in order."""
+def _cells(data: bytes) -> dict[str, tuple[tuple[str, str], bool, str]] | None:
+    """id -> ((type, source), whether it is for answers, how a learner finds it), in order."""
     try:
-        cells = json.loads(data)["cells"]
-        return {_id(cell, at): (_what(cell), _is_answer(cell)) for at, cell in enumerate(cells)}
+        found, heading = {}, ""
+        for at, cell in enumerate(json.loads(data)["cells"]):
+            cell_id, what = _id(cell, at), _what(cell)
+            if what[0] == "markdown" and (lines := [line for line in what[1].splitlines() if line.startswith("#")]):
+                heading = lines[-1].lstrip("# ")
+            found[cell_id] = (what, _is_answer(cell), _name(cell, cell_id, heading))
+        return found
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None
+
+
+def _name(cell: dict[str, Any], cell_id: str, heading: str) -> str:
+    """A cell's grade id; for one that has only a hash, the heading that it stands under."""
+    graded = cell.get("metadata", {}).get("nbgrader", {}).get("grade_id")
+    if graded or not heading:
+        return str(graded or cell_id)
+    return f"one under '{heading}'"
 
 
 def _id(cell: dict[str, Any], at: int) -> str:

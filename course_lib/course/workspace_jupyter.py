@@ -58,6 +58,17 @@ def lab_command(
     return [*argv, *extra], environ
 
 
+def running_at(work: Path) -> str | None:
+    """Address of a JupyterLab that already serves this folder, or None."""
+    try:
+        from jupyter_server.serverapp import list_running_servers
+
+        found = [server for server in list_running_servers() if Path(server.get("root_dir", "")).resolve() == work.resolve()]
+    except (ImportError, OSError, ValueError):
+        return None
+    return f"{found[0]['url']}lab?token={found[0].get('token', '')}" if found else None
+
+
 def has_display(environ: Mapping[str, str], system: str | None = None) -> bool:
     """True where a browser that Jupyter opens appears before the learner's eyes."""
     if environ.get("SSH_CONNECTION"):

@@ -8,7 +8,7 @@ _STYLES = {"graded": "green", "graded, points waiting": "yellow", "failed": "red
 
 
 def rich_table(rows: Sequence[Any]) -> Any:
-    """One line for each submission, and the counts by status below."""
+    """One line for each submission; below it what each learner is told, and the counts by status."""
     from collections import Counter
 
     from rich.box import SIMPLE_HEAD
@@ -19,14 +19,14 @@ def rich_table(rows: Sequence[Any]) -> Any:
     table = Table(box=SIMPLE_HEAD, pad_edge=False)
     for name, justify in (("student", "left"), ("phase", "left"), ("score", "right"), ("waiting", "right"), ("status", "left")):
         table.add_column(name, justify=justify, no_wrap=True)
-    table.add_column("for the learner", overflow="fold")
     for row in rows:
         score = "-" if row.score is None else f"{row.score:g} / {row.max_score:g}"
         waiting = f"{row.waiting_points:g}" if row.waiting_points else ""
         status = Text(row.status, style=_STYLES.get(row.status, "magenta"))
-        table.add_row(row.student, row.phase, score, waiting, status, row.sentence)
+        table.add_row(row.student, row.phase, score, waiting, status)
     counts = Counter(row.status for row in rows)
-    return Group(table, Text(", ".join(f"{number} {status}" for status, number in counts.most_common()), style="bold"))
+    notes = [Text(f"{row.student}: {row.sentence}", style="dim") for row in rows if row.sentence]
+    return Group(table, *notes, Text(", ".join(f"{number} {status}" for status, number in counts.most_common()), style="bold"))
 
 
 @contextmanager

@@ -23,7 +23,9 @@ def compare_tensor(got: Any, expected: Any, *, rtol: float, atol: float = 0.0, d
         return Mistake(f"expected shape {_shape(expected)}, got {_shape(got)}", _shape_hint(got, expected))
     wanted = dtype or expected.dtype
     if got.dtype != wanted:
-        return Mistake(f"expected dtype {_name(wanted)}, got {_name(got.dtype)}", "Mind what the inputs' dtypes make of it.")
+        boolean = str(wanted) == "torch.bool"
+        hint = "A comparison gives bool; keep it." if boolean else "Mind what the inputs' dtypes make of it."
+        return Mistake(f"expected dtype {_name(wanted)}, got {_name(got.dtype)}", hint)
     have, want = got.double(), expected.double()
     wrong = ~_equal(have, want, rtol, atol)
     if not wrong.any():
@@ -53,6 +55,8 @@ def describe(value: Any) -> str:
         return f"a tensor {_name(value.dtype)} of shape {_shape(value)}"
     if value is None:
         return "None (is a return missing?)"
+    if isinstance(value, (list, tuple, dict)):
+        return f"a {type(value).__name__} of {len(value)}"
     return f"{type(value).__name__} {short(value, 60)}"
 
 
@@ -84,12 +88,12 @@ def _hint(have: Any, want: Any, wrong: Any) -> str:
     factor = a / b
     if bool(((factor - 1).abs() < 1e-5).all()):
         return "The values agree to single precision only. In which dtype was this computed?"
-    middle = float(factor.median())
-    every = not (wrong.logical_not() & want.isfinite()).any()
-    if every and bool(((factor - middle).abs() <= 1e-6 * abs(middle)).all()):
-        return f"Every value is {middle:.6g} times the right one. Which unit or factor is that?"
     if bool(((a * b - 1).abs() <= 1e-6).all()):
         return "Every value is the inverse of the right one."
+    middle = float(factor.median())
+    every = not (wrong.logical_not() & want.isfinite()).any()
+    if every and factor.numel() > 1 and bool(((factor - middle).abs() <= 1e-6 * abs(middle)).all()):
+        return f"Every value is {middle:.6g} times the right one. Which unit or factor is that?"
     return ""
 
 

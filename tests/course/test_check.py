@@ -53,9 +53,9 @@ def test_an_exercise_that_the_notebook_lacks_is_named(tmp_path):
     import nbformat
 
     nbformat.write(nbformat.v4.new_notebook(), tmp_path / "empty.ipynb")
-    with pytest.raises(CheckError, match=r"holds no cell with the check of 1\.1; open a lab from labs start"):
+    with pytest.raises(CheckError, match=r"holds no cell of 1\.1; open a lab from labs start"):
         list(check_notebook(tmp_path / "empty.ipynb", ["1.1"]))
-    with pytest.raises(CheckError, match="holds no cell with a check that this course knows"):
+    with pytest.raises(CheckError, match="holds no check that this course knows"):
         list(check_notebook(tmp_path / "empty.ipynb", []))
 
 

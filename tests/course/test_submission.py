@@ -53,7 +53,7 @@ def test_markdown_with_the_exercise_s_id_is_no_answer():
     notebook.cells.append(nbformat.v4.new_markdown_cell("text", metadata={"nbgrader": {"grade_id": "ex-1-1"}}))
     assert cells_for(notebook, exercise("1.1")) == []
     verdict = judge(notebook, exercise("1.1"))
-    assert {o.reason for o in verdict.outcomes} == {"the notebook has no code cell ex-1-1; take it from the released lab"}
+    assert all(o.reason.startswith("the notebook has no code cell ex-1-1; ") for o in verdict.outcomes)
 
 
 @pytest.mark.parametrize(("source", "plain"), [

@@ -18,8 +18,8 @@ from course_lib.course import (
     workspace_archive_check,
     workspace_files,
 )
+from course_lib.course.environment import environment
 from course_lib.course.workspace import WorkspaceError
-from course_lib.course.workspace_archive import home_is
 
 from .workspace_helpers import LAB, MINE, V1, V2, Course, backups, notebook, started, tree
 
@@ -47,7 +47,7 @@ def work(course, tmp_path):
     (work / "notes ü 屋根").mkdir()
     (work / "notes ü 屋根" / "a.md").write_bytes(b"a\r\nb\n")
     (work / "empty.py").write_bytes(b"")
-    with home_is(work):
+    with environment({"COURSE_HOME": str(work)}):
         assert progress.merge_events([EVENT]) == 1
     return work
 
@@ -59,7 +59,7 @@ def archive(work, tmp_path):
 
 
 def events(work):
-    with home_is(work):
+    with environment({"COURSE_HOME": str(work)}):
         return progress.export_events()
 
 
@@ -204,7 +204,7 @@ def test_after_an_import_into_a_newer_course_the_new_version_is_offered(course, 
 
 def test_progress_is_merged_once(work, archive, tmp_path):
     there = workspace.start(tmp_path / "new").path
-    with home_is(there):
+    with environment({"COURSE_HOME": str(there)}):
         progress.merge_events([EVENT | {"uuid": "6f1c0f0e-0000-4000-8000-000000000002"}])
     assert [workspace.import_(archive, there).events for _ in range(2)] == [1, 0]
     assert len(events(there)) == 2

@@ -255,7 +255,7 @@ def test_the_message_names_the_cells_and_the_way_on(course, work):
     (work / LAB).write_bytes(MINE)
     course.release(V2)
     (message,) = [m for m in workspace.update(work).messages if m.startswith(LAB)]
-    assert "new cells: ex-1-2, note; changed cells: text" in message
+    assert "new cells: ex-1-2, note; changed cells: text" in message  # no heading stands above them
     assert "ex-1-1," not in message.replace("ex-1-2,", "")  # the learner's own change is no news
     assert "copy" in message
     assert "phase1_roofline.new-0.2.0.ipynb" in message
@@ -312,3 +312,15 @@ def test_an_update_killed_anywhere_loses_nothing_and_is_completed_by_the_next(co
         assert tree(work)[NEW] == V2
         assert tree(work)[second] == V2
     assert kills > 10
+
+
+def test_a_changed_cell_without_a_name_of_its_own_is_found_by_its_heading():
+    def notebook(text):
+        cells = [
+            {"id": "a", "cell_type": "markdown", "metadata": {}, "source": "# Title\n## 3. Timers"},
+            {"id": "b", "cell_type": "markdown", "metadata": {}, "source": text},
+            {"id": "c", "cell_type": "code", "metadata": {"nbgrader": {"grade_id": "ex-1-3"}}, "source": text},
+        ]
+        return json.dumps({"cells": cells}).encode()
+
+    assert str(cell_changes(notebook("old"), notebook("new"))) == "changed cells: one under '3. Timers', ex-1-3"

@@ -30,7 +30,7 @@ def test_equal_tensors_pass_and_nan_and_inf_must_stand_in_their_places():
         (None, "got None (is a return missing?)"),
         (3.5, "got float 3.5"),
         ("text", "got str 'text'"),
-        (WANT.tolist(), "got list"),
+        (WANT.tolist(), "got a list of 2"),
         (Opaque("builtins.object"), "got builtins.object"),
         (Opaque("torch.Tensor", "9 bytes, more than the 3 that cross"), "more than the 3"),
         (WANT[:1], "expected shape [2, 3], got [1, 3]"),

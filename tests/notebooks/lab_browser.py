@@ -130,8 +130,10 @@ class LabPage:
         return self._ask(f"id => {_CELL}.model.sharedModel.getSource()", cell_id)
 
     def seen(self, cell_id: str) -> str:
-        """The words in the cell's output as they stand on the page, runs of blanks made one."""
-        return re.sub(r"\s+", " ", self.cell(cell_id).locator(".jp-Cell-outputArea").inner_text()).strip()
+        """The words in the cell's output as they stand on the page, runs of blanks made one. For a cell that has some."""
+        area = self.cell(cell_id).locator(".jp-Cell-outputArea")
+        area.filter(has_text=re.compile(r"\S")).wait_for(timeout=30_000)  # drawn a moment after the kernel is idle
+        return re.sub(r"\s+", " ", area.inner_text()).strip()
 
     def outputs(self) -> dict[str, list[dict]]:
         """Cell id -> its outputs as the notebook stores them, for every code cell."""

@@ -31,7 +31,8 @@ class SaveAutoGrades(NbgraderSaveAutoGrades):
                 self._comment(gradebook, solution, reasons, names)
             waiting = sum(verdict.waiting_points for verdict in self._verdicts)
             trouble = resources.get("course_trouble", "")
-            status = Status.of(waiting, trouble, self._unscored)
+            all_open = not any(verdict.attempted for verdict in self._verdicts)
+            status = Status.of(waiting, trouble, self._unscored, all_open)
             save_status(gradebook, names["assignment"], names["student"], status, waiting, self._run)
         return nb, resources
 

@@ -27,15 +27,17 @@ class Status:
     sentence: str = ""
 
     @classmethod
-    def of(cls, waiting_points: float, trouble: str, unscored: list[str]) -> "Status":
-        """The status of a submission that was graded to its end."""
+    def of(cls, waiting_points: float, trouble: str, unscored: list[str], all_open: bool = False) -> "Status":
+        """The status of a submission that was graded to its end. `all_open`: no exercise of it was attempted."""
         if unscored:
             return cls(UNSCORED, f"no verdict for {', '.join(unscored)}; an instructor has to look")
         if trouble:
             return cls(DIED, f"{trouble}; every exercise was judged on its own")
         if waiting_points:
             return cls(WAITING, f"{points(waiting_points, 'waits', 'wait')} for a machine with a GPU")
-        return cls(GRADED)
+        if all_open:
+            return cls(GRADED, "every exercise is still open")
+        return cls(GRADED, "every point was judged")
 
 
 def save_status(gradebook: Any, assignment: str, student: str, status: Status, waiting: float, run: str) -> None:

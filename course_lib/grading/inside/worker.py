@@ -8,6 +8,7 @@ RESULTS  one packed record after another, each behind its length in 8 bytes; a m
 import importlib.util
 import linecache
 import os
+import re
 import sys
 import types
 
@@ -69,7 +70,9 @@ def _load(request: dict, root: str, skipped: list[str]) -> tuple[object, dict | 
     space: dict = {}
     record = attempt(lambda _entry, _case: space.update(load_cells(cells, skipped)), None, {})
     if record["status"] != "returned":
-        return None, record | {"status": "malformed", "message": f"the cell does not run: {record['message']}"}
+        # Python names a file of ours in a SyntaxError
+        message = re.sub(r"\([\w.-]+\.py, line (\d+)\)", r"(line \1 of the cell)", record["message"])
+        return None, record | {"status": "malformed", "message": f"the cell does not run: {message}"}
     if request["entry"] not in space:
         return None, empty_record("malformed", f"the cell defines no {request['entry']}")
     with Quiet():
