@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from .release import repo_root
+from . import release
 
 STATE_FOLDER = ".course"
 FOLDER_WHEN_INSTALLED = "llm-inference-work"  # what `labs start` makes where there is no clone
@@ -39,7 +39,7 @@ def found_home(start: Path | None = None) -> Path | None:
         for home in (folder, folder / "work", folder / FOLDER_WHEN_INSTALLED):
             if has_state(home):
                 return home
-    root = repo_root()
+    root = release.repo_root()
     return root / "work" if root and has_state(root / "work") else None
 
 

@@ -9,7 +9,7 @@ from .. import __version__
 from ..exercises import UnknownExercise, exercise, runners
 from ..grading.exercise import Exercise
 from ..grading.inside.attempt import attempt, check_entry
-from ..grading.inside.border import short
+from ..grading.inside.border import printable, short
 from ..grading.inside.quiet import Quiet
 from ..grading.judging import Job, conclude, plan, refused
 from ..grading.verdict import Verdict
@@ -25,7 +25,7 @@ def check_live(exercise_id: str, entry: Any, cell: str = "check", seed: int | No
     try:
         known = exercise(exercise_id)
     except UnknownExercise as error:
-        return Verdict(short(exercise_id, 60).strip("'"), cell, (), note=str(error))
+        return Verdict(short(exercise_id, 60).strip("'"), cell, (), note=printable(error))
     seed = secrets.randbits(62) if seed is None else seed
     context = run_context(seed)
     if not known.in_cell(cell):

@@ -12,6 +12,9 @@ from typing import Any
 from ..grading.child import Cell
 from ..grading.exercise import Exercise
 
+_CELL_MAGIC = re.compile(r"\s*%%(\w+)[^\n]*\n?")
+_WHOLE_LINE = re.compile(r"(?m)^get_ipython\(\)\..*$")
+_RUNS_THE_CELL = frozenset({"time", "capture", "prun"})
 _DEFINITIONS = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _SOLUTION = re.compile(r"ex-\d+-\d+(-[a-z])?")
 
@@ -39,21 +42,34 @@ def _chosen(code: list[Any], own: re.Pattern) -> Iterator[Cell]:
 
 
 def plain_python(source: str) -> str:
-    """The source without IPython's own syntax: magics and shell lines become blank ones, so that line numbers stay."""
-    if source.lstrip().startswith("%%"):
-        return ""
-    source = source.replace("\r\n", "\n").replace("\r", "\n")
-    return "\n".join("" if line.lstrip().startswith(("%", "!")) and not _inside(source, n) else line
-                     for n, line in enumerate(source.split("\n"), start=1))  # fmt: skip
+    """The source as Python: IPython's own lines become blank, or calls of `get_ipython()`, a stub in the judge. Lines keep
+    their numbers."""
+    source = source.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    head = _CELL_MAGIC.match(source)
+    if head:  # one that runs the rest in the notebook's namespace is a blank line; any other one (%%bash) is the whole cell
+        source = "\n" * head[0].count("\n") + source[head.end() :] if head[1] in _RUNS_THE_CELL else ""
+    return source if _parses(source) else _without_magics(source)
 
 
-def _inside(source: str, line: int) -> bool:
-    """True when valid Python has a statement that goes on over this line: then % is an operator, not a magic."""
+def _without_magics(source: str) -> str:
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    blank = len(source) - len(source.lstrip("\n"))  # IPython drops these, and the line numbers with them
     try:
-        tree = ast.parse(source)
-    except SyntaxError:
+        plain = "\n" * blank + TransformerManager().transform_cell(source)
+    except Exception:  # it raises whatever the damage leads to
+        plain = ""
+    if plain and _parses(plain):
+        return _WHOLE_LINE.sub("", plain).rstrip("\n")
+    return "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in source.split("\n"))
+
+
+def _parses(source: str) -> bool:
+    try:
+        ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
         return False
-    return any(getattr(node, "lineno", line) < line <= (getattr(node, "end_lineno", 0) or 0) for node in ast.walk(tree))
+    return True
 
 
 def only_definitions(source: str) -> bool:

@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from .inside.border import printable
+
 MAX_VALUES = 64
 MAX_TEXT = 500
 
@@ -15,11 +17,11 @@ def json_safe(value: Any, depth: int = 0) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else repr(value)
     if isinstance(value, str):
-        return value[:MAX_TEXT]
+        return printable(value[:MAX_TEXT])
     if depth > 8:
         return "..."
     if isinstance(value, Mapping):
-        return {str(key)[:MAX_TEXT]: json_safe(item, depth + 1) for key, item in list(value.items())[:MAX_VALUES]}
+        return {printable(key)[:MAX_TEXT]: json_safe(item, depth + 1) for key, item in list(value.items())[:MAX_VALUES]}
     if isinstance(value, (list, tuple)):
         return [json_safe(item, depth + 1) for item in value[:MAX_VALUES]]
     if isinstance(value, bytes):

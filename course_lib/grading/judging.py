@@ -11,6 +11,7 @@ from typing import Any
 from .criteria import Case, Criterion, Finding
 from .evidence import json_safe
 from .exercise import Exercise
+from .inside.border import printable
 from .outcome import Kind, Outcome, State
 from .verdict import Verdict
 
@@ -30,11 +31,14 @@ class Job:
 
 def plan(exercise: Exercise, cell: str, seed: int) -> list[Job]:
     """The jobs of a grade cell, in order. Each criterion draws its cases from a seed of its own."""
+    import torch
+
     jobs = []
-    for index, criterion in enumerate(exercise.in_cell(cell)):
-        cases = criterion.cases(derive_seed(seed, exercise.id, criterion.name))
-        assert cases, f"criterion {criterion.name!r} of {exercise.id} has no cases"
-        jobs += [Job(index, case) for case in cases]
+    with torch.device("cpu"):  # whatever default a notebook has set
+        for index, criterion in enumerate(exercise.in_cell(cell)):
+            cases = criterion.cases(derive_seed(seed, exercise.id, criterion.name))
+            assert cases, f"criterion {criterion.name!r} of {exercise.id} has no cases"
+            jobs += [Job(index, case) for case in cases]
     return jobs
 
 
@@ -53,13 +57,16 @@ def conclude(
 ) -> Verdict:
     """The verdict, from one attempt for each job. Attempts are untrusted: they come from beside the learner's code."""
     assert len(jobs) == len(attempts), f"{len(jobs)} jobs, {len(attempts)} attempts"
+    import torch
+
     attempted = not _is_open(exercise, attempts)
     outcomes = []
-    for index, criterion in enumerate(exercise.in_cell(cell)):
-        mine = [(job.case, attempt) for job, attempt in zip(jobs, attempts, strict=True) if job.criterion == index]
-        outcomes.append(_outcome(criterion, [_finding(criterion, case, attempt) for case, attempt in mine], mine))
-    printed = next((str(attempt["printed"]) for attempt in attempts if attempt["printed"]), "")
-    note = "" if attempted else str(attempts[0]["message"])
+    with torch.device("cpu"):
+        for index, criterion in enumerate(exercise.in_cell(cell)):
+            mine = [(job.case, attempt) for job, attempt in zip(jobs, attempts, strict=True) if job.criterion == index]
+            outcomes.append(_outcome(criterion, [_finding(criterion, case, attempt) for case, attempt in mine], mine))
+    printed = next((printable(attempt["printed"]) for attempt in attempts if attempt["printed"]), "")
+    note = "" if attempted else printable(attempts[0]["message"])
     return Verdict(exercise.id, cell, tuple(outcomes), attempted, note, {**(context or {}), "printed": printed})
 
 
@@ -72,7 +79,7 @@ def _is_open(exercise: Exercise, attempts: Sequence[Mapping[str, Any]]) -> bool:
 def refused(exercise: Exercise, cell: str, reason: str, context: Mapping[str, Any] | None = None) -> Verdict:
     """A verdict without any attempt: every criterion failed for one reason (no function, a wrong signature, a dead process)."""
     outcomes = tuple(
-        Outcome(c.name, c.kind, c.claim, State.FAILED, 0.0, c.points, reason) for c in exercise.in_cell(cell)
+        Outcome(c.name, c.kind, c.claim, State.FAILED, 0.0, c.points, printable(reason)) for c in exercise.in_cell(cell)
     )
     return Verdict(exercise.id, cell, outcomes, context=dict(context or {}))
 
@@ -111,4 +118,5 @@ def _outcome(criterion: Criterion, findings: Sequence[Finding], cases: Sequence[
     ratios = [f.evidence["ratio"] for f in findings if f.evidence and "ratio" in f.evidence]
     evidence = json_safe(worst.evidence or {}) | ({"ratio": min(ratios)} if ratios else {})
     points = criterion.points * share
-    return Outcome(criterion.name, criterion.kind, criterion.claim, state, points, criterion.points, reason, worst.hint, evidence)
+    texts = printable(reason), printable(worst.hint)
+    return Outcome(criterion.name, criterion.kind, criterion.claim, state, points, criterion.points, *texts, evidence)

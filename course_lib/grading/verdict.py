@@ -74,7 +74,7 @@ class Verdict:
                 raise ValueError(f"cell {cell!r}; known are {CELLS}")
             return cls(str(data["exercise"]), cell, outcomes, bool(data["attempted"]), str(data["note"]),
                        dict(data["context"]))  # fmt: skip
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, AttributeError, OverflowError) as error:
             raise ValueError(f"not a verdict: {error!r}") from error
 
 

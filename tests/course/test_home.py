@@ -5,12 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from course_lib.course.home import course_home, state_dir
+from course_lib.course import release
+from course_lib.course.home import course_home, found_home, state_dir
 
 
 @pytest.fixture(autouse=True)
 def no_course_home(monkeypatch):
     monkeypatch.delenv("COURSE_HOME", raising=False)
+    monkeypatch.setattr(release, "repo_root", lambda: None)  # a clone that is in use has a work/ of its own
 
 
 def test_the_environment_variable_wins_over_a_course_folder_nearby(tmp_path, monkeypatch):
@@ -73,7 +75,8 @@ def test_a_file_of_that_name_is_no_state_folder_and_without_one_the_default_is_u
 def test_a_deleted_working_directory_leads_to_the_default(tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
-    code = "import os; os.rmdir(os.getcwd()); from course_lib.course.home import course_home; print(course_home())"
+    code = "import os; os.rmdir(os.getcwd()); from course_lib.course import release
+from course_lib.course.home import course_home; print(course_home())"
     environment = os.environ | {"HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run([sys.executable, "-c", code], cwd=gone, env=environment, capture_output=True, text=True)
     assert done.stdout.strip() == str(tmp_path / ".local/share/llm-inference-course"), done.stderr
@@ -84,3 +87,24 @@ def test_a_user_without_a_home_is_told_to_set_the_variable(tmp_path, monkeypatch
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # what it does for an unknown user
     with pytest.raises(RuntimeError, match="COURSE_HOME"):
         course_home()
+
+
+def test_an_installed_course_and_a_clone_are_found_where_labs_start_puts_them(tmp_path, monkeypatch):
+    (tmp_path / "llm-inference-work" / ".course").mkdir(parents=True)
+    (tmp_path / "clone" / "work" / ".course").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert course_home() == tmp_path / "llm-inference-work"
+    assert found_home(tmp_path / "clone" / "labs") == tmp_path / "clone" / "work"
+    monkeypatch.setattr(release, "repo_root", lambda: tmp_path / "clone")
+    (tmp_path / "llm-inference-work" / ".course").rmdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert course_home() == tmp_path / "clone" / "work"
+
+
+def test_what_finds_a_copy_and_what_records_progress_agree(tmp_path, monkeypatch):
+    from course_lib.course.workspace import find_copy
+
+    (tmp_path / "llm-inference-work" / ".course").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    assert find_copy() == course_home()

@@ -132,3 +132,16 @@ def test_settings_that_were_lost_are_written_again(work):
     page.unlink()
     workspace.lab_command(work)
     assert json.loads(page.read_text())["disabledExtensions"] == {"@jupyter/nbgrader": True}
+
+
+def test_a_jupyterlab_that_already_serves_the_copy_is_found(tmp_path, monkeypatch):
+    from jupyter_server import serverapp
+
+    servers = [
+        {"root_dir": str(tmp_path / "other"), "url": "http://localhost:1/", "token": "a"},
+        {"root_dir": str(tmp_path / "x" / ".." / "work"), "url": "http://localhost:2/", "token": "b"},
+    ]
+    (tmp_path / "x").mkdir()
+    monkeypatch.setattr(serverapp, "list_running_servers", lambda: iter(servers))
+    assert workspace_jupyter.running_at(tmp_path / "work") == "http://localhost:2/lab?token=b"
+    assert workspace_jupyter.running_at(tmp_path / "third") is None

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib.grading.inside.border import BorderError, Opaque, pack, unpack
+from course_lib.grading.inside.border import MAX_NODES, BorderError, Opaque, pack, unpack
 
 DTYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64, torch.float16, torch.bfloat16,
           torch.float32, torch.float64, torch.complex64, torch.float8_e4m3fn, torch.float8_e5m2]  # fmt: skip
@@ -99,7 +99,10 @@ def test_too_large_or_too_deep_is_named_not_sent():
         deep = [deep]
     assert "nested more than 40 deep" in str(unpack(pack(deep)))
     text = unpack(pack("x" * 1000, max_bytes=300))
-    assert "more than the 300" in str(text)
+    assert "1000 characters, more than the 300" in str(text)
+    many = unpack(pack(list(range(MAX_NODES))))
+    assert "more than the 262144 values that cross" in str(many)
+    assert len(unpack(pack(list(range(MAX_NODES - 1))))) == MAX_NODES - 1
 
 
 @pytest.mark.parametrize("cut", [0, 3, 8, 20, -1])

@@ -55,7 +55,7 @@ def ridge_of_this_device(entry: Any, case: dict) -> dict:
 
 def _with_gaps(tensor: torch.Tensor) -> torch.Tensor:
     """The same values with every second element along the last dimension belonging to somebody else (NaN)."""
-    wide = torch.full((*tensor.shape, 2), float("nan"), dtype=tensor.dtype)
+    wide = torch.full((*tensor.shape, 2), float("nan"), dtype=tensor.dtype, device=tensor.device)
     wide[..., 0] = tensor
     return wide.flatten(-2)[..., ::2]
 

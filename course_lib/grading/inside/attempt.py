@@ -11,10 +11,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .border import BorderError, pack, short, unpack
+from .border import BorderError, pack, printable, short, unpack
 from .quiet import Quiet
 
 MAX_MESSAGE = 500
+MAX_CONTAINERS = 900  # far more than any answer has; fewer than Python can nest
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -42,6 +43,7 @@ def attempt(run: Callable, entry: Any, case: dict, observe: Callable | None = No
             record["changed"] = _changed(before, given)
             if observe is not None:
                 record["evidence"] = _evidence(observe, entry, unpack(pack(case)))
+            output = None  # what it says when it is deleted is caught as well (a coroutine that nobody awaited)
         except BaseException as error:  # a learner's SystemExit or interrupt ends the attempt, not the notebook
             record.update(_describe(error))
     record["seconds"] = time.perf_counter() - start
@@ -73,7 +75,10 @@ def check_entry(entry: Any, params: list[str]) -> str:
     try:
         signature.bind(*params)
     except TypeError:
-        taken = str(signature.replace(return_annotation=signature.empty))[:MAX_MESSAGE]
+        try:
+            taken = str(signature.replace(return_annotation=signature.empty))[:MAX_MESSAGE]
+        except BaseException:  # a default value that cannot print itself
+            taken = f"({', '.join(signature.parameters)})"[:MAX_MESSAGE]
         return f"expected {wanted}; yours takes {taken}"
     return ""
 
@@ -91,7 +96,7 @@ def _describe(error: BaseException) -> dict:
         text = str(error)
     except BaseException:
         text = "(its message could not be printed)"
-    text = text[:MAX_MESSAGE]
+    text = printable(str.__getitem__(text, slice(MAX_MESSAGE)))  # plain, even of a subclass of str
     where = _where(error)
     if isinstance(error, NotImplementedError):
         return {"status": "open", "message": text, "where": where}
@@ -116,15 +121,19 @@ def _where(error: BaseException) -> str:
     return found
 
 
-def _tensors(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-    """(name, tensor) of every dense tensor inside plain data."""
-    kind = type(value)
+def _tensors(value: Any, name: str = "", seen: set[int] | None = None) -> Iterator[tuple[str, Any]]:
+    """(name, tensor) of every dense tensor inside plain data; a container that stands in many places is entered once."""
+    kind, seen = type(value), set() if seen is None else seen
+    if kind in (dict, list, tuple):
+        if id(value) in seen or len(seen) > MAX_CONTAINERS:
+            return
+        seen.add(id(value))
     if kind is dict:
         for key, item in value.items():
-            yield from _tensors(item, name or str(key))
+            yield from _tensors(item, name or str(key), seen)
     elif kind in (list, tuple):
         for item in value:
-            yield from _tensors(item, name)
+            yield from _tensors(item, name, seen)
     elif hasattr(value, "untyped_storage"):
         yield name, value
 

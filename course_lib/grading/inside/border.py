@@ -12,6 +12,7 @@ from typing import Any
 
 MAX_BYTES = 64 * 2**20
 MAX_TEXT = 300
+MAX_NODES = 2**18  # numbers, texts and containers of one value; whoever has more uses a tensor
 _TENSOR_DTYPES = frozenset(
     ("bool", "uint8", "int8", "int16", "int32", "int64", "uint16", "uint32", "uint64", "float16", "bfloat16", "float32",
      "float64", "complex64", "complex128", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz",
@@ -21,6 +22,10 @@ _TENSOR_DTYPES = frozenset(
 
 class BorderError(ValueError):
     """Bytes that no `pack` wrote."""
+
+
+class _TooLarge(Exception):
+    """The value does not fit through as a whole."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,20 +42,25 @@ class Opaque:
 def short(value: Any, most: int) -> str:
     """repr, cut to `most` characters; for a value that cannot print itself (an int of 5000 digits), its type."""
     try:
-        return repr(value)[:most]
+        return printable(repr(value)[:most])
     except BaseException:
         return f"<{type(value).__name__}>"[:most]
+
+
+def printable(text: Any) -> str:
+    """The text without lone surrogates, which neither a file nor a message to the notebook can carry."""
+    return str(text).encode("utf-8", "replace").decode("utf-8")
 
 
 def pack(value: Any, max_bytes: int = MAX_BYTES) -> bytes:
     """value -> bytes. Never raises for a strange value: it becomes `Opaque`; so does what would pass `max_bytes`."""
     blobs: list[bytes] = []
-    room = [max_bytes]
-    header = json.dumps(_encode(value, blobs, room, depth=0)).encode()
-    if len(header) > max_bytes:
+    room = [max_bytes, MAX_NODES]  # bytes and nodes that still cross
+    try:
+        header = json.dumps(_encode(value, blobs, room, depth=0)).encode()
+    except _TooLarge:
         blobs.clear()
-        why = f"{len(header)} bytes, more than the {max_bytes} that cross"
-        header = json.dumps(_opaque(value, why)).encode()
+        header = json.dumps(_opaque(value, f"more than the {MAX_NODES} values that cross; use a tensor")).encode()
     return len(header).to_bytes(8, "little") + header + b"".join(blobs)
 
 
@@ -78,9 +88,17 @@ def _opaque(value: Any, why: str = "not plain data") -> dict:
 
 def _encode(value: Any, blobs: list[bytes], room: list[int], depth: int) -> Any:
     kind = type(value)
+    room[1] -= 1
+    if room[1] < 0:
+        raise _TooLarge
     if depth > 40:
         return _opaque(value, "nested more than 40 deep")
-    if value is None or kind is bool or kind is str:
+    if value is None or kind is bool:
+        return value
+    if kind is str:
+        if len(value) > room[0]:
+            return _opaque(value, f"{len(value)} characters, more than the {room[0]} bytes that still cross")
+        room[0] -= len(value)
         return value
     if kind is int:
         return value if abs(value) < 2**63 else {"i": hex(value)}
@@ -96,7 +114,7 @@ def _encode(value: Any, blobs: list[bytes], room: list[int], depth: int) -> Any:
         return {"d": [[key, _encode(item, blobs, room, depth + 1)] for key, item in value.items()]}
     if kind is Opaque:
         return {"o": [value.type_name, value.why]}
-    if kind.__module__ == "torch" and kind.__name__ in ("Tensor", "Parameter"):
+    if kind.__name__ in ("Tensor", "Parameter") and kind.__module__ in ("torch", "torch.nn.parameter"):
         return _encode_tensor(value, blobs, room)
     return _opaque(value)
 

@@ -7,15 +7,17 @@ the notebook's stdout.
 """
 
 import contextlib
+import io
 import os
 import sys
 import tempfile
 import threading
 
 KEEP = 2048
+_ONE_AT_A_TIME = threading.RLock()  # two threads that check at once would put back each other's streams
 
 
-class Tail:
+class Excerpt(io.TextIOBase):
     """A text stream that remembers its first and last `KEEP` characters and counts the rest."""
 
     encoding = "utf-8"
@@ -43,26 +45,16 @@ class Tail:
                 self._tail = (self._tail + text[max(free, len(text) - KEEP) :])[-KEEP:]
         return len(text)
 
-    def writelines(self, lines) -> None:
-        for line in lines:
-            self.write(line)
-
     def flush(self) -> None:
         if not self.open:
             with contextlib.suppress(Exception):
                 self._later.flush()
 
-    def isatty(self) -> bool:
-        return False
-
     def writable(self) -> bool:
         return True
 
-    def readable(self) -> bool:
-        return False
-
-    def fileno(self) -> int:
-        raise OSError("this stream has no file descriptor while an answer is checked")
+    def close(self) -> None:
+        """Stays open: whoever closes it, others go on writing."""
 
     @property
     def text(self) -> str:
@@ -78,24 +70,24 @@ class Quiet:
         self.printed = ""
 
     def __enter__(self):
+        _ONE_AT_A_TIME.acquire()
         self._stack = contextlib.ExitStack()
-        stdout, stderr = sys.stdout, sys.stderr
-        self._out, self._err = Tail(stdout), Tail(stdout)
+        self._stack.callback(_ONE_AT_A_TIME.release)
+        self._streams = stdout, stderr = sys.stdout, sys.stderr
+        self._out, self._err = Excerpt(stdout), Excerpt(stdout)
         self._file = self._redirect_descriptors()
         for stream, sink in ((stdout, self._out), (stderr, self._err)):
             self._shadow(stream, sink)
         sys.stdout, sys.stderr = self._out, self._err
-        self._streams = (stdout, stderr)
         return self
 
     def __exit__(self, *_):
         sys.stdout, sys.stderr = self._streams
-        with contextlib.suppress(Exception):
-            sys.__stdout__.flush()
-        with contextlib.suppress(Exception):
-            sys.__stderr__.flush()
-        self._stack.close()
+        for stream in (sys.__stdout__, sys.__stderr__):
+            with contextlib.suppress(Exception):
+                stream.flush()
         self._out.open = self._err.open = False
+        self._stack.close()
         self.printed = self._out.text + self._err.text + self._read_descriptors()
         return False
 
@@ -123,8 +115,9 @@ class Quiet:
 
     @staticmethod
     def _restore(saved: int, number: int) -> None:
-        os.dup2(saved, number)
-        os.close(saved)
+        with contextlib.suppress(OSError):  # the answer closed it; then there is nothing to put back
+            os.dup2(saved, number)
+            os.close(saved)
 
     def _read_descriptors(self) -> str:
         with self._file as file, contextlib.suppress(OSError):

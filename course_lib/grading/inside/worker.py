@@ -14,22 +14,25 @@ import types
 
 from .attempt import attempt, check_entry, empty_record
 from .border import pack, unpack
+from .cell_run import run_cell
 from .quiet import Quiet
 
 __all__ = ["main"]
 
 
-class _Lab(types.ModuleType):
-    """Stands in for the course's `lab` while cells are loaded: everything on it does nothing."""
+class _Nothing(types.ModuleType):
+    """Stands in for the course's `lab`, and for what only a notebook has: every use of it does nothing."""
 
     def __getattr__(self, name):
         if name.startswith("__"):
             raise AttributeError(name)
-        return _nothing
+        return self
 
+    def __call__(self, *_args, **_kwargs):
+        return self
 
-def _nothing(*_args, **_kwargs):
-    return _nothing
+    def __float__(self):
+        return 0.0
 
 
 def load_runner(path: str):
@@ -40,27 +43,30 @@ def load_runner(path: str):
     return module
 
 
-def load_cells(cells: list[tuple[str, bool]], skipped: list[str]) -> dict:
-    """Run each cell's file in one namespace, as the notebook would; -> that namespace, which is the module `submission`.
+def load_cells(cells: list[tuple[str, bool]], skipped: list[str], entry: str) -> dict:
+    """Run each cell's file in one namespace, as the notebook would; -> that namespace, which is the module `__main__`.
 
-    A cell that is not required may fail: it is left out, and `skipped` says why.
+    A cell that fails is left behind where it stopped, and `skipped` says why. When a required one fails before `entry` is
+    defined, its exception goes on.
     """
     course = types.ModuleType("course_lib")
-    course.lab = _Lab("course_lib.lab")
+    course.lab = _Nothing("course_lib.lab")
     sys.modules.update({"course_lib": course, "course_lib.lab": course.lab})
-    module = types.ModuleType("submission")
-    sys.modules["submission"] = module
+    module = sys.modules["__main__"] = types.ModuleType("__main__")
+    module.get_ipython = module.display = _Nothing("IPython")
+    failure, futures = None, 0
     for path, required in cells:
         linecache.checkcache(path)
         with open(path, encoding="utf-8") as file:
             source = file.read()
         try:
-            exec(compile(source, path, "exec"), module.__dict__)
-        except Exception as error:
-            if required:
-                raise
+            futures |= run_cell(source, path, futures, module.__dict__, skipped)
+        except BaseException as error:  # sys.exit() ends no notebook either
+            failure = error if required else failure
             first = source.strip().splitlines()[0][:60] if source.strip() else path
-            skipped.append(f"the cell that begins with '{first}' was left out ({type(error).__name__}: {error})"[:300])
+            skipped.append(f"the cell that begins with '{first}' stopped ({type(error).__name__}: {error})"[:300])
+    if failure is not None and entry not in module.__dict__:
+        raise failure
     return module.__dict__
 
 
@@ -68,13 +74,13 @@ def _load(request: dict, root: str, skipped: list[str]) -> tuple[object, dict | 
     """-> (entry, None), or (None, the record that every job gets)."""
     cells = [(os.path.join(root, "cells", cell["file"]), cell["required"]) for cell in request["cells"]]
     space: dict = {}
-    record = attempt(lambda _entry, _case: space.update(load_cells(cells, skipped)), None, {})
+    record = attempt(lambda _entry, _case: space.update(load_cells(cells, skipped, request["entry"])), None, {})
     if record["status"] != "returned":
         # Python names a file of ours in a SyntaxError
         message = re.sub(r"\([\w.-]+\.py, line (\d+)\)", r"(line \1 of the cell)", record["message"])
         return None, record | {"status": "malformed", "message": f"the cell does not run: {message}"}
     if request["entry"] not in space:
-        return None, empty_record("malformed", f"the cell defines no {request['entry']}")
+        return None, empty_record("malformed", "; ".join([f"the cell defines no {request['entry']}", *skipped]))
     with Quiet():
         wrong = check_entry(space[request["entry"]], request["params"])
     return space[request["entry"]], empty_record("malformed", wrong) if wrong else None
