@@ -120,7 +120,7 @@ def _a_right_answer_is_done_and_waits_for_a_gpu(lab):
     assert "timing waiting, 0 of 1 points, 1 waiting" in lab.seen("ex-1-1-timed")
     assert "needs a CUDA device" in lab.seen("ex-1-1-timed")
     lab.shot("timing-waits")
-    lab.shot("readme-verdict", "ex-1-1", "ex-1-1-timed")
+    lab.shot("verdict", "ex-1-1", "ex-1-1-timed")
     progress = _progress_cell(lab)
     assert f"0 of {PHASE_POINTS:g}" in lab.seen(progress)
     lab.cell(progress).get_by_role("button", name="Refresh").click()
@@ -141,6 +141,7 @@ def _a_wrong_answer_is_shown_where_it_is_wrong(lab):
     assert "first at [0, 0]: got" in seen
     assert "Every value is 0.001 times the right one." in seen
     lab.shot("wrong")
+    lab.shot("readme-verdict", "ex-1-1", "ex-1-1-check")
 
 
 def _an_endless_answer_is_interrupted(lab, looping):
