@@ -7,8 +7,10 @@ from ...grading.criteria import Case
 TARGET_MS = 40.0
 NAN = float("nan")
 
-# Rows whose decode floor is 40 ms exactly, in whatever order one multiplies and divides: (GB moved, GB/s).
-ON_TARGET = ((80.0, 2000.0), (160.0, 4000.0), (320.0, 8000.0))
+# Rows whose decode floor is 40 ms, as (GB moved, GB/s), chosen so that rounding does not decide: multiplying by a reciprocal
+# instead of dividing, or by 1e3 before or after, each of the 32 orders that were tried gives 40.0 exactly. (80, 2000) does not:
+# 80e9 * (1e-9 / 2000) * 1e3 is 40.00000000000001.
+ON_TARGET = ((64.0, 1600.0), (128.0, 3200.0), (300.0, 7500.0))
 
 
 def _draw(low: float, high: float, rows: int, draw: Any) -> Any:
@@ -55,7 +57,9 @@ def several_ranks_cases(seed: int) -> list[Case]:
     draw = torch.Generator().manual_seed(seed)
     several = [2, 8, 4, 2, 4, 8, 3, 6]
     mixed = [1, 2, 4, 8, 1, 6, 3, 16]
-    return [_random_case("several ranks", several, draw), _random_case("one rank among several", mixed, draw)]
+    lacking = _random_case("GPUs that lack the precision", [2, 4, 8], draw)
+    lacking["gpu"]["peak_tflops"][[0, 2]] = NAN
+    return [_random_case("several ranks", several, draw), _random_case("one rank among several", mixed, draw), lacking]
 
 
 def _decision_row(target: float, share: float, draw: Any, **more: float) -> dict[str, float]:
@@ -111,7 +115,7 @@ def target_cases(seed: int) -> list[Case]:
 
 
 def memory_cases(seed: int) -> list[Case]:
-    """All are fast enough. Both sides of the capacity, and exactly at it."""
+    """Both sides of the capacity, and exactly at it, all fast enough; then too large ones that have another fault as well."""
     import torch
 
     draw = torch.Generator().manual_seed(seed)
@@ -120,4 +124,11 @@ def memory_cases(seed: int) -> list[Case]:
         for ranks, gb in ((1, 80.0), (2, 80.0), (4, 24.0), (8, 192.0))
         for filled in (0.2, 1.0, 1.0 + 1e-4, 1.0 - 1e-4, 1.5)
     ]
-    return [_decision_case("around the capacity", rows, TARGET_MS, draw)]
+    small = {"hbm_gb": 80.0, "resident_gb": 120.0}
+    faults = [_decision_row(TARGET_MS, 2.0, draw, **small), _decision_row(TARGET_MS, 0.3, draw, peak_tflops=NAN, **small)]
+    return [
+        _decision_case("around the capacity", rows, TARGET_MS, draw),
+        _decision_case(
+            "too large, and too slow or without the precision", [*faults, _decision_row(TARGET_MS, 0.3, draw)], TARGET_MS, draw
+        ),
+    ]

@@ -79,6 +79,57 @@ def both_steps_at_once(model, gpu, ranks, itl_target_ms):
     return {"ttft_ms": seconds[0] * 1e3, "tpot_ms": seconds[1] * 1e3, "meets_itl": meets}
 
 
+def by_reciprocals(model, gpu, ranks, itl_target_ms):
+    """Right: multiplies by what one would divide by; seconds until the end, and every product rounds elsewhere."""
+    share = 1 / ranks
+    floors = {}
+    for name, step in (("ttft_ms", model["prefill"]), ("tpot_ms", model["decode"])):
+        compute = step["flops"] * share * (1e-12 / gpu["peak_tflops"])
+        memory = step["bytes"] * share * (1e-9 / gpu["hbm_gb_per_s"])
+        wire = 2 * (1 - share) * step["allreduce_bytes"] * (1e-9 / gpu["link_gb_per_s"])
+        waiting = torch.where(ranks > 1, 2 * model["layers"] * (gpu["alpha_us"] * 1e-6 + wire), 0)
+        floors[name] = (torch.maximum(compute, memory) + waiting) * 1e3
+    fits = model["resident_bytes"] * share * 1e-9 <= gpu["hbm_gb"]
+    return {**floors, "meets_itl": torch.logical_and(floors["tpot_ms"] <= itl_target_ms, fits)}
+
+
+def masked_in_milliseconds(model, gpu, ranks, itl_target_ms):
+    """Right: what one GPU does not do is multiplied by 0; all in milliseconds."""
+
+    def floor(s):
+        comp = s["flops"] / ranks / gpu["peak_tflops"] / 1e9
+        mem = s["bytes"] / ranks / gpu["hbm_gb_per_s"] / 1e6
+        wire = 2 * (ranks - 1) / ranks * s["allreduce_bytes"] / gpu["link_gb_per_s"] / 1e6
+        ar = 2 * model["layers"] * (gpu["alpha_us"] / 1e3 + wire)
+        return torch.maximum(comp, mem) + ar * (ranks > 1)
+
+    ttft, tpot = floor(model["prefill"]), floor(model["decode"])
+    ok = (tpot <= itl_target_ms) & (model["resident_bytes"] / ranks <= gpu["hbm_gb"] * 1e9)
+    return {"ttft_ms": ttft, "tpot_ms": tpot, "meets_itl": ok}
+
+
+def items_in_lists(model, gpu, ranks, itl_target_ms):
+    """Right: a loop over .item(), lists, Python's max, and a missing number told by P == P."""
+    ttft, tpot, meets = [], [], []
+    for i in range(ranks.shape[0]):
+        n = ranks[i].item()
+        P, B, L = gpu["peak_tflops"][i].item(), gpu["hbm_gb_per_s"][i].item(), gpu["link_gb_per_s"][i].item()
+        times = []
+        for s in (model["prefill"], model["decode"]):
+            t = float("nan")
+            if P == P:
+                t = max(s["flops"][i].item() / n / (P * 1e12), s["bytes"][i].item() / n / (B * 1e9))
+                if n > 1:
+                    wire = 2 * (n - 1) / n * s["allreduce_bytes"][i].item() / (L * 1e9)
+                    t += 2 * model["layers"][i].item() * (gpu["alpha_us"][i].item() * 1e-6 + wire)
+            times.append(t * 1000)
+        ttft.append(times[0])
+        tpot.append(times[1])
+        meets.append(times[1] <= itl_target_ms and model["resident_bytes"][i].item() / n <= gpu["hbm_gb"][i].item() * 1e9)
+    out = {"ttft_ms": torch.tensor(ttft, dtype=torch.float64), "tpot_ms": torch.tensor(tpot, dtype=torch.float64)}
+    return out | {"meets_itl": torch.tensor(meets)}
+
+
 def zeros(model, gpu, ranks, itl_target_ms):
     none = torch.zeros(len(ranks), dtype=torch.float64)
     return {"ttft_ms": none, "tpot_ms": none.clone(), "meets_itl": none > 1}
@@ -127,8 +178,10 @@ WRONG = [
     (slip("sparse_peak", ('gpu["peak_tflops"] * 1e12', 'gpu["peak_tflops"] * 2e12')), {ONE, RANKS, TARGET}),
     (slip("steps_swapped", ('"ttft_ms", model["prefill"]', '"ttft_ms", model["decode"]'),
           ('"tpot_ms", model["decode"]', '"tpot_ms", model["prefill"]')), ALL),
-    (slip("missing_peak_is_skipped", (ROOF, "torch.fmax(compute, memory)")), {ONE, TARGET}),
-    (slip("missing_peak_is_no_limit", (ROOF, "torch.maximum(compute.nan_to_num(), memory)")), {ONE, TARGET}),
+    (slip("missing_peak_is_skipped", (ROOF, "torch.fmax(compute, memory)")), {ONE, RANKS, TARGET}),
+    (slip("missing_peak_is_no_limit", (ROOF, "torch.maximum(compute.nan_to_num(), memory)")), {ONE, RANKS, TARGET}),
+    (slip("missing_peak_is_skipped_on_several_ranks",
+          (ROOF, "torch.where(ranks > 1, torch.fmax(compute, memory), torch.maximum(compute, memory))")), {RANKS}),
     # ranks
     (slip("work_of_all_on_each", (COMPUTE, 'step["flops"]'), (MEMORY_TIME, 'step["bytes"]')), {RANKS, TARGET, MEMORY}),
     (slip("bytes_not_divided", (MEMORY_TIME, 'step["bytes"]')), {RANKS, TARGET, MEMORY}),
@@ -156,6 +209,12 @@ WRONG = [
     (slip("whole_model_on_each", ('"resident_bytes"] / ranks', '"resident_bytes"]')), {TARGET, MEMORY}),
     (slip("what_does_not_fit_has_no_time",
           ("    fast =", '    floors["tpot_ms"] = floors["tpot_ms"].where(fits, torch.inf)\n    fast =')), {ONE, RANKS}),
+    (slip("both_or_neither", ("fast & fits", "fast == fits")), {MEMORY}),
+    (slip("both_or_neither_spelled_out", ("fast & fits", "(fast & fits) | (~fits & ~fast)")), {MEMORY}),
+    (slip("unknown_and_too_large_meets", ("fast & fits", '(fast & fits) | (~fits & floors["tpot_ms"].isnan())')), {MEMORY}),
     (slip("decision_as_numbers", ("fast & fits", "(fast & fits).long()")), {TARGET, MEMORY}),
 ]  # fmt: skip
-RIGHT = [in_seconds, row_by_row, in_milliseconds_with_where, both_steps_at_once]
+RIGHT = [
+    in_seconds, row_by_row, in_milliseconds_with_where, both_steps_at_once,
+    by_reciprocals, masked_in_milliseconds, items_in_lists,
+]  # fmt: skip

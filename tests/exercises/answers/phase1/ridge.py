@@ -108,6 +108,10 @@ def transposed_and_back(peak_tflops, hbm_gb_per_s):
     return (peak_tflops.double().T / hbm_gb_per_s.double()).T.mul(1e3)
 
 
+def gpu_by_gpu(peak_tflops, hbm_gb_per_s):
+    return torch.stack([p.double() * 1e12 / (b.double() * 1e9) for p, b in zip(peak_tflops, hbm_gb_per_s, strict=True)])
+
+
 WRONG = [
     (zeros, ALL),
     (the_input, ALL),
@@ -127,4 +131,4 @@ WRONG = [
     (the_published_sheet, ALL),
     (a_list, ALL),
 ]
-RIGHT = [plain_loops, seconds_per_byte, through_numpy, transposed_and_back]
+RIGHT = [plain_loops, seconds_per_byte, through_numpy, transposed_and_back, gpu_by_gpu]
