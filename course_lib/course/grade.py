@@ -10,18 +10,18 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from ..exercises import PHASES
 from .environment import environment
-from .intake import inspect_submission
+from .gradebook import GradeError, check_folder, database_of, gradebook_errors, open_gradebook, step_folder
+from .intake import fault_of_name, inspect_submission
 from .nbgrader_steps.lab_version import registered_version, save_version, version_of
-from .nbgrader_steps.status import FAILED, MALFORMED, Status, add_to_sentence, read_statuses, save_status
+from .nbgrader_steps.status import FAILED, MALFORMED, Status, add_to_sentence, printable, read_statuses, save_status
 
-
-class GradeError(RuntimeError):
-    """Grading cannot start; the message says what is missing."""
+SHOWN_CHARACTERS = 40  # of a version that a submission names
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +41,16 @@ class Row:
 
 
 def submissions(where: Path, phase: str = "*", student: str = "*") -> list[tuple[str, str]]:
-    """(student, phase) of every folder handed in, sorted."""
-    names = {p.name for p in PHASES}
-    folders = (where / "submitted").glob(f"{student}/{phase}")
-    return sorted((f.parent.name, f.name) for f in folders if f.is_dir() and f.name in names)
+    """(student, phase) of every folder handed in, sorted. `student` is a name, or a pattern with * and ?."""
+    names = [p.name for p in PHASES if phase in ("*", p.name)]
+    found = [name for name in students(where) if name == student or fnmatchcase(name, student)]
+    return [(one, name) for one in found for name in sorted(names) if (where / "submitted" / one / name).is_dir()]
+
+
+def students(where: Path) -> list[str]:
+    """The names of the folders in WHERE/submitted, sorted."""
+    submitted = where / "submitted"
+    return sorted(f.name for f in submitted.iterdir() if f.is_dir()) if submitted.is_dir() else []
 
 
 def grade(
@@ -53,7 +59,8 @@ def grade(
 ) -> list[Row]:  # fmt: skip
     """Grade the submissions in `todo` -> a row for each, in order. `root` holds solutions/; `done` is called after each."""
     rows = []
-    with _nbgrader(root, where) as api:
+    check_folder(root, where)
+    with gradebook_errors(where), _nbgrader(root, where) as api:
         for phase in dict.fromkeys(phase for _, phase in todo):
             register(root, where, phase)
         for student, phase in todo:
@@ -73,14 +80,10 @@ def register(root: Path, where: Path, phase: str) -> None:
             return
     from .build import register_lab
 
-    if log := register_lab(source, phase, _database(where)):
+    if log := register_lab(source, phase, database_of(where)):
         raise GradeError(f"the grade book refuses {phase} {version}: {log}; grade this version into a new --where folder")
     with open_gradebook(where) as gradebook:
         save_version(gradebook, phase, version)
-
-
-def _database(where: Path) -> str:
-    return f"sqlite:///{(where / 'gradebook.db').resolve()}"
 
 
 @contextmanager
@@ -95,9 +98,9 @@ def _nbgrader(root: Path, where: Path) -> Iterator[Any]:
     config = Config()
     configure(config)
     config.CourseDirectory.root = str(root.resolve())
-    config.CourseDirectory.db_url = _database(where)
+    config.CourseDirectory.db_url = database_of(where)
     for name in ("submitted", "autograded", "feedback"):
-        setattr(config.CourseDirectory, f"{name}_directory", os.path.relpath(where / name, root))
+        setattr(config.CourseDirectory, f"{name}_directory", step_folder(root, where, name))
     programs = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     with environment({"PATH": programs}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", module="nbgrader")  # three SAWarnings for each new submission, of no meaning
@@ -109,21 +112,27 @@ def _nbgrader(root: Path, where: Path) -> Iterator[Any]:
 
 def _grade_one(api: Any, where: Path, student: str, phase: str, feedback: bool) -> Row:
     folder = where / "submitted" / student / phase
-    problem = inspect_submission(folder, phase)
-    if problem:
-        _set_status(api, phase, student, Status(MALFORMED, problem))
-        return _row(api, student, phase)
+    if problem := fault_of_name(student) or inspect_submission(folder, phase):
+        return _without_grade(api, phase, student, Status(MALFORMED, problem))
+    result = _report(api.autograde, phase, student)
+    if not result["success"]:
+        return _without_grade(api, phase, student, Status(FAILED, _why(result)))
+    _name_old_version(api, folder / f"{phase}.ipynb", student, phase)
+    if feedback and not (result := _report(api.generate_feedback, phase, student))["success"]:
+        with api.gradebook as gradebook:
+            add_to_sentence(gradebook, phase, student, f"no feedback was written: {_why(result)}")
+    return _row(api, student, phase)
+
+
+def _report(step: Callable[..., dict], phase: str, student: str) -> dict:
+    """nbgrader's report of one of its steps. It reports a Ctrl-C as one student's failure; here that is raised again."""
     try:
-        result = api.autograde(phase, student, force=True)
+        result = step(phase, student, force=True)
     except Exception as error:  # one submission's trouble, whatever it is, must not end the class
         result = {"success": False, "error": f"{type(error).__name__}: {error}"}
-    if not result["success"]:
-        _set_status(api, phase, student, Status(FAILED, _why(result)))
-        return _row(api, student, phase)
-    _name_old_version(api, folder / f"{phase}.ipynb", student, phase)
-    if feedback:
-        api.generate_feedback(phase, student, force=True)
-    return _row(api, student, phase)
+    if (result.get("error") or "").rstrip().endswith("\nKeyboardInterrupt"):
+        raise KeyboardInterrupt
+    return result
 
 
 def _name_old_version(api: Any, notebook: Path, student: str, phase: str) -> None:
@@ -131,7 +140,7 @@ def _name_old_version(api: Any, notebook: Path, student: str, phase: str) -> Non
     with api.gradebook as gradebook:
         theirs, ours = version_of(notebook), registered_version(gradebook, phase)
         if theirs != ours:
-            made = f"made from version {theirs} of the lab" if theirs else "names no version of the lab"
+            made = f"made from version {theirs:.{SHOWN_CHARACTERS}} of the lab" if theirs else "names no version of the lab"
             add_to_sentence(gradebook, phase, student, f"{made}, graded as {ours}")
 
 
@@ -139,15 +148,17 @@ def _why(result: dict) -> str:
     """The exception that nbgrader's report ends in: its log holds the cause, its error often only says "see the log"."""
     for text in (result.get("log") or "", result.get("error") or ""):
         for line in reversed(text.splitlines()):
-            if re.match(r"[\w.]+(Error|Exception): .", line.strip()):
-                return line.strip()[:300]
+            if re.match(r"[\w.]+(Error|Exception|NotFound|Entry): .", line.strip()):
+                return line.strip()[:300].rstrip(":")
     return "nbgrader gave no reason"
 
 
-def _set_status(api: Any, phase: str, student: str, status: Status) -> None:
+def _without_grade(api: Any, phase: str, student: str, status: Status) -> Row:
+    name = printable(student)
     with api.gradebook as gradebook:
-        gradebook.update_or_create_student(student)
-        save_status(gradebook, phase, student, status, 0.0, "")
+        gradebook.update_or_create_student(name)
+        save_status(gradebook, phase, name, status, 0.0, "")
+    return _row(api, name, phase)
 
 
 def _row(api: Any, student: str, phase: str) -> Row:
@@ -162,10 +173,3 @@ def _row(api: Any, student: str, phase: str) -> Row:
             score = None
     graded = status.word not in (FAILED, MALFORMED)
     return Row(student, phase, status.word, status.sentence, score if graded else None, max_score, waiting)
-
-
-def open_gradebook(where: Path) -> Any:
-    """nbgrader's grade book of this folder, as a context manager."""
-    from nbgrader.api import Gradebook
-
-    return Gradebook(_database(where))

@@ -23,7 +23,7 @@ def rich_table(rows: Sequence[Any]) -> Any:
         score = "-" if row.score is None else f"{row.score:g} / {row.max_score:g}"
         waiting = f"{row.waiting_points:g}" if row.waiting_points else ""
         status = Text(row.status, style=_STYLES.get(row.status, "magenta"))
-        table.add_row(row.student, row.phase, score, waiting, status)
+        table.add_row(Text(row.student), row.phase, score, waiting, status)
     counts = Counter(row.status for row in rows)
     notes = [Text(f"{row.student}: {row.sentence}", style="dim") for row in rows if row.sentence]
     return Group(table, *notes, Text(", ".join(f"{number} {status}" for status, number in counts.most_common()), style="bold"))
@@ -35,7 +35,8 @@ def grading(quiet: bool = False) -> Iterator[Callable[[int, Any], None]]:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("grading"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    name = TextColumn("{task.description}", markup=False)
+    columns = (TextColumn("grading"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), name)
     with Progress(*columns, console=Console(), disable=quiet, transient=True) as bar:
         task = bar.add_task("", total=None)
 

@@ -72,6 +72,6 @@ def test_a_manual_score_survives_grading_again_and_is_looked_at_again(graded, ag
 
 
 def test_a_student_whom_nbgrader_cannot_grade_does_not_end_the_class(again):
-    assert (again[0].score, again[0].status) == (None, "failed")
-    assert "anna[1]" in again[0].sentence
+    assert (again[0].student, again[0].score, again[0].status) == ("anna[1]", None, "malformed")
+    assert again[0].sentence == "the name of the folder holds [ ]; rename it to the student's id"
     assert again[1].status == "graded, points waiting"

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import nbformat
+
 from .classroom import (
     HEAD,
     RIGHT,
@@ -115,6 +117,16 @@ def _from_elsewhere(notebook):
     notebook.metadata["course"]["lab_version"] = "0.0.1+0ldc0de5"
 
 
+def _ids_of_elsewhere(notebook):
+    """Cells with ids that this version does not have, and a check that says it is none."""
+    mine = {"grade": True, "solution": False, "locked": True, "points": 4, "schema_version": 3}
+    for nbgrader in ({"grade_id": "my-own"}, {}, mine | {"grade_id": "ex-1-9"}):
+        notebook.cells.insert(2, nbformat.v4.new_code_cell("1", metadata={"nbgrader": nbgrader}))
+    cell(notebook, "ex-1-1-check").metadata["nbgrader"] |= {"grade": False, "points": "many", "schema_version": 99}
+    for each in notebook.cells:
+        each.pop("outputs", None)
+
+
 ONLY_FLOAT64 = "    return (peak_tflops * 1e3 / hbm_gb_per_s[:, None]).double()\n"  # float32 inputs lose their digits
 
 STUDENTS = {
@@ -137,6 +149,7 @@ STUDENTS = {
     "noisy": _full(answer(NOISY + RIGHT)),
     "shadows": _full(extra_cells("torch = None; np = 1; sum = max; range = list", before="ex-1-1-check")),
     "from-elsewhere": _full(_from_elsewhere, _as_markdown, extra_cells(*ASKS)),
+    "ids-of-elsewhere": _full(_ids_of_elsewhere),
     "copied-cell": _malformed(_changed(_copied_cell)),
     "renamed": _malformed(_renamed),
     "no-json": _malformed(_no_json),

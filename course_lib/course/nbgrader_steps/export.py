@@ -8,12 +8,13 @@ from typing import Any
 from nbgrader.api import MissingEntry
 from nbgrader.plugins.export import ExportPlugin
 
-from .status import MISSING, Status, read_statuses
+from .status import FAILED, MALFORMED, MISSING, Status, read_statuses
 
 COLUMNS = (
     "assignment", "duedate", "timestamp", "student_id", "last_name", "first_name", "email", "raw_score",
     "late_submission_penalty", "score", "max_score", "waiting_points", "status", "status_sentence",
 )  # fmt: skip
+_FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 
 
 class CourseExportPlugin(ExportPlugin):
@@ -56,6 +57,8 @@ def _row(gradebook: Any, assignment: Any, student: Any, statuses: dict[tuple[str
     else:
         unknown = Status("not graded", "run labs grade")
     status, waiting = statuses.get((assignment.name, student.id), (unknown, 0.0))
+    if status.word in (FAILED, MALFORMED):
+        submission = None  # what nbgrader holds is an earlier submission's grade
     penalty = (submission.late_submission_penalty or 0.0) if submission else 0.0
     raw = submission.score if submission else 0.0
     values = (
@@ -63,4 +66,11 @@ def _row(gradebook: Any, assignment: Any, student: Any, statuses: dict[tuple[str
         student.last_name, student.first_name, student.email, raw, penalty, max(0.0, raw - penalty),
         assignment.max_score, waiting, status.word, status.sentence,
     )  # fmt: skip
-    return {name: "" if value is None else value for name, value in zip(COLUMNS, values, strict=True)}
+    return {name: _plain(value) for name, value in zip(COLUMNS, values, strict=True)}
+
+
+def _plain(value: Any) -> Any:
+    """A cell's value; text that a spreadsheet would run as a formula gets the ' that keeps it text."""
+    if value is None:
+        return ""
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA_SIGNS) else value

@@ -1,6 +1,7 @@
 """One row for each submission in the grade book's own database: how grading ended, in a word and a sentence, and what waits."""
 
 import datetime
+import unicodedata
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,18 @@ _CREATE = (
 def points(number: float, one: str, many: str) -> str:
     """"1 point waits", "2.5 points wait"."""
     return f"1 point {one}" if number == 1 else f"{number:g} points {many}"
+
+
+def printable(text: str) -> str:
+    """The text with control characters, and bytes of a file name that are no UTF-8, as escapes: a grade book can hold it."""
+    return "".join(map(_escaped, text))
+
+
+def _escaped(character: str) -> str:
+    if "\udc80" <= character <= "\udcff":  # how Python holds such a byte
+        return f"\\x{ord(character) - 0xDC00:02x}"
+    unsafe = unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp")
+    return character.encode("unicode_escape").decode() if unsafe else character
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +61,7 @@ def save_status(gradebook: Any, assignment: str, student: str, status: Status, w
     gradebook.db.execute(
         text("INSERT OR REPLACE INTO course_status VALUES (:assignment, :student, :status, :sentence, :waiting, :run, :at)"),
         {
-            "assignment": assignment, "student": student, "status": status.word, "sentence": status.sentence,
+            "assignment": assignment, "student": student, "status": status.word, "sentence": printable(status.sentence),
             "waiting": waiting, "run": run, "at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         },
     )  # fmt: skip
@@ -63,7 +76,7 @@ def add_to_sentence(gradebook: Any, assignment: str, student: str, more: str) ->
         "UPDATE course_status SET sentence = CASE sentence WHEN '' THEN :more ELSE sentence || '; ' || :more END "
         "WHERE assignment = :assignment AND student = :student"
     )
-    gradebook.db.execute(text(change), {"more": more, "assignment": assignment, "student": student})
+    gradebook.db.execute(text(change), {"more": printable(more), "assignment": assignment, "student": student})
     gradebook.db.commit()
 
 
