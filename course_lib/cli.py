@@ -31,7 +31,13 @@ class PhaseName(StrEnum):
 
 
 def main() -> None:
-    app()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal that cannot show a character shows a ?
+    try:
+        app()
+    except OSError as error:  # a full disk, a folder that is not writable: the message names it
+        fail(str(error))
 
 
 def _version(wanted: bool) -> None:
@@ -203,6 +209,8 @@ def grade(
             rows = grade_folder(_repository(), where, number, student, feedback, export, step)
     except GradeError as error:
         fail(str(error))
+    except KeyboardInterrupt:
+        fail("stopped; the grades so far are kept. The same command again goes on: it grades every submission anew", 130)
     _print_json([row.to_json() for row in rows]) if as_json else _print(rich_table(rows))
     raise typer.Exit(1 if any(row.score is None for row in rows) else 0)
 

@@ -1,6 +1,7 @@
 """`labs`: quick to start, helpful about what it does not know, and its answers are data when they are asked for as data."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -155,6 +156,38 @@ def test_grade_with_nothing_handed_in_says_where_it_belongs(capsys, tmp_path, mo
     code, _, err = _labs(capsys, "grade", "--where", str(tmp_path))
     assert code == 1
     assert "put STUDENT/PHASE/PHASE.ipynb there" in err
+
+
+def test_grading_that_was_stopped_says_how_it_goes_on(capsys, monkeypatch):
+    from course_lib.course import grade_command
+
+    def stopped(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(grade_command, "grade_folder", stopped)
+    code, _, err = _labs(capsys, "grade")
+    assert (code, "The same command again goes on" in err) == (130, True)
+
+
+def test_a_fault_of_the_machine_is_a_message_and_no_traceback(capsys, monkeypatch):
+    from course_lib.course import build
+
+    def fails(*_, **__):
+        raise FileNotFoundError(2, "No usable temporary directory found in ['/no']")
+
+    monkeypatch.setattr(build, "build", fails)
+    code, _, err = _labs(capsys, "build")
+    assert (code, err) == (1, "labs: [Errno 2] No usable temporary directory found in ['/no']\n")
+
+
+def test_a_terminal_of_ascii_shows_what_it_can(tmp_path):
+    (tmp_path / "submitted" / "Zoë" / PHASE).mkdir(parents=True)
+    ended = subprocess.run(
+        [sys.executable, "-m", "course_lib.cli", "grade", "--where", str(tmp_path)], cwd=ROOT, capture_output=True, text=True,
+        env=os.environ | {"PYTHONIOENCODING": "ascii"}, check=False,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stderr) == (1, "")
+    assert "Zo?: expected a file named" in ended.stdout
 
 
 def test_build_fails_a_check_when_something_would_change(capsys, monkeypatch):
