@@ -1,6 +1,7 @@
 """Result files say what they were made of, and every committed one has the agreed fields."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ def test_a_committed_result_has_every_field_and_a_benchmark_that_made_it(path):
         assert row.keys() == ROW_FIELDS
         assert row["ratio"] == pytest.approx(row["ours"] / row["peer"])
         assert row["roof_share"] is None or 0 < row["roof_share"] <= 1.05
+    assert re.fullmatch(r"[0-9a-f]{40}", result["commit"])
 
 
 def test_the_hash_of_the_sources_changes_with_each_of_them(tmp_path, monkeypatch):
