@@ -183,7 +183,7 @@ def _keep_outputs(notebook: Any, path: Path) -> None:
 
 def _put(path: Path, text: str, root: Path, check: bool, report: BuildReport) -> None:
     name = str(path.relative_to(root))
-    if path.exists() and path.read_text(encoding="utf-8") == text:
+    if path.exists() and path.read_bytes() == text.encode():
         report.unchanged.append(name)
         return
     report.changed.append(name)

@@ -40,13 +40,6 @@ def compare_tensor(got: Any, expected: Any, *, rtol: float, atol: float = 0.0, d
     return Mistake(reason, _hint(have, want, wrong))
 
 
-def compare_plain(got: Any, expected: Any) -> Mistake | None:
-    """None when plain data (no tensors) equals `expected` exactly: type and value, True is not 1."""
-    if type(got) is type(expected) and got == expected:
-        return None
-    return Mistake(f"expected {short(expected, 100)}, got {describe(got)}")
-
-
 def describe(value: Any) -> str:
     """A value in a few words, safe for any type."""
     if isinstance(value, Opaque):

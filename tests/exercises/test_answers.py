@@ -34,7 +34,7 @@ def test_every_criterion_has_both_kinds_of_proof(exercise):
     assert len(RIGHT.get(exercise.id, [])) >= 2, f"{exercise.id} wants right answers written differently"
     caught = set().union(*(must for _, must in WRONG.get(exercise.id, [])))
     for criterion in exercise.criteria:
-        if criterion.kind is Kind.CORRECT:
+        if criterion.kind is not Kind.TIMED:  # what a device measures is proven in tests/gpu
             assert criterion.name in caught, f"nothing is known to fail {exercise.id} '{criterion.name}'"
 
 

@@ -7,6 +7,7 @@ import nbformat
 import pytest
 import torch
 
+from course_lib import lab
 from course_lib.course.judge import judge
 from course_lib.course.live import check_live
 from course_lib.course.shown import Shown
@@ -122,3 +123,14 @@ def test_a_part_of_the_library_that_is_used_is_named():
     verdict = judged(("ex-1-1", source))
     assert verdict.score == 0.0
     assert "'from course_lib.roofline import ridge_points as reference' was left out" in verdict.outcomes[0].reason
+
+
+def test_a_check_inside_the_answer_that_it_checks_comes_to_an_end():
+    source = "def ridge_points(p, b):\n    global inner\n    inner = lab.check('1.1', ridge_points)\n    return p"
+    space = {"lab": lab}
+    exec(source, space)
+    assert check_live("1.1", space["ridge_points"]).score == 0.0
+    assert "called inside the answer" in space["inner"].verdict.outcomes[0].reason
+    space = {"lab": lab}
+    exec("def ridge_points(p, b):\n    float(lab.check('9.9', None))\n" + RIGHT.split("\n", 1)[1], space)
+    assert check_live("1.1", space["ridge_points"]).score == 4.0

@@ -7,6 +7,7 @@
 import inspect
 import linecache
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -16,6 +17,7 @@ from .quiet import Quiet
 
 MAX_MESSAGE = 500
 MAX_CONTAINERS = 900  # far more than any answer has; fewer than Python can nest
+_running = threading.local()
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
 
@@ -31,6 +33,16 @@ def attempt(run: Callable, entry: Any, case: dict, observe: Callable | None = No
     status   returned, open (NotImplementedError), raised, exited (sys.exit), interrupted
     changed  names of the inputs that the call changed; aliases: names of those that the output shares memory with
     """
+    if getattr(_running, "here", False):  # it would check itself for ever
+        return empty_record("raised", "RuntimeError: lab.check was called inside the answer that it checks")
+    _running.here = True
+    try:
+        return _attempt(run, entry, case, observe)
+    finally:
+        _running.here = False
+
+
+def _attempt(run: Callable, entry: Any, case: dict, observe: Callable | None) -> dict:
     record = empty_record("returned")
     given = unpack(pack(case))  # the learner gets a copy of their own
     before = pack(given)
