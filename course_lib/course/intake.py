@@ -38,7 +38,7 @@ def inspect_submission(folder: Path, phase: str) -> str:
     try:
         notebook = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
-        return f"{path.name} is no valid notebook ({error}); open it in JupyterLab, save it and hand it in again"
+        return f"{path.name} is no valid notebook ({error}); it is cut off or damaged, hand in the file again"
     except OSError as error:
         return f"{path.name} cannot be read ({error.strerror}); hand it in again"
     return _structure(notebook, phase, path.name) or _format(notebook, path.name) or _timestamp(folder / "timestamp.txt")
