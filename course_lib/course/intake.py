@@ -38,7 +38,8 @@ def inspect_submission(folder: Path, phase: str) -> str:
     try:
         notebook = json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:  # UnicodeDecodeError is a ValueError
-        return f"{path.name} is no valid notebook ({error}); it is cut off or damaged, hand in the file again"
+        cure = "it is cut off or damaged: take the file from your own folder and hand it in again"
+        return f"{path.name} is no valid notebook ({error}); {cure}"
     except OSError as error:
         return f"{path.name} cannot be read ({error.strerror}); hand it in again"
     return _structure(notebook, phase, path.name) or _format(notebook, path.name) or _timestamp(folder / "timestamp.txt")
