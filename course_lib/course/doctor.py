@@ -7,6 +7,7 @@ the report together and shows it. It never fails: what cannot be found out becom
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from ..exercises import exercises_of
 from .doctor_checks import Problem, Weight, problems
 from .doctor_machine import Machine, examine_machine
 from .doctor_phases import Ability, Level, abilities
@@ -56,7 +57,10 @@ def render(report: Report) -> Any:
     for ability in report.phases:
         level = Text(ability.level.value, _LEVEL_STYLE[ability.level])
         table.add_row(str(ability.phase), ability.title, level, Text(ability.reason))
-    parts: list[Any] = [*(Text(line) for line in report.machine.summary()), Text(), table, Text()]
+    parts: list[Any] = [*(Text(line) for line in report.machine.summary()), Text(), table]
+    if coming := [str(ability.phase) for ability in report.phases if not exercises_of(ability.phase)]:
+        parts.append(Text(f"Phases {', '.join(coming)} have no exercises yet: the table says what will run here.", "dim"))
+    parts.append(Text())
     for problem in report.problems:
         parts.append(
             Text.assemble((f"{problem.weight.value}: ", _WEIGHT_STYLE[problem.weight]), problem.what)

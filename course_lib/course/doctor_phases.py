@@ -14,10 +14,7 @@ from .doctor_checks import blocks_gpu
 from .doctor_machine import Gpu, Machine
 
 FP8 = (8, 9)  # fp8e4nv in Triton and in tensor cores: Ada and later
-BF16 = (
-    8,
-    0,
-)  # bf16 arithmetic, and the oldest GPU whose tensor cores tl.dot uses (Triton 3.3 dropped sm_75's)
+BF16 = (8, 0)  # bf16 arithmetic, and the oldest GPU whose tensor cores tl.dot uses (Triton 3.3 dropped sm_75's)
 HOPPER = (9, 0)
 
 
@@ -45,9 +42,8 @@ def _ability(phase: Phase, machine: Machine) -> tuple[Level, str]:
     if phase.needs_triton and machine.triton is None:
         return Level.READ_ONLY, _no_triton(phase, machine)
     if not machine.gpus:
-        return Level.EMULATED, "no GPU: " + (
-            "kernels run in Triton's interpreter; " if phase.needs_triton else ""
-        ) + _WAITS
+        kernels = "kernels run in Triton's interpreter; " if phase.needs_triton else ""
+        return Level.EMULATED, f"no GPU: {kernels}{_WAITS}"
     if machine.torch_hip:
         return Level.EMULATED, f"{machine.gpus[0].name}: the course measures CUDA devices only; {_WAITS}"
     if why := blocks_gpu(machine):
@@ -65,10 +61,7 @@ def _on_gpu(phase: Phase, gpu: Gpu) -> tuple[Level, str]:
             return Level.EMULATED, f"{gpu.name}: kernels run in fp16 ({why}); {_WAITS} for a newer GPU"
         return Level.FULL, f"{gpu.name}: roofs are measured in fp16; it has no bf16"
     if phase.number == 3 and gpu.capability < FP8:
-        return (
-            Level.EMULATED,
-            f"{gpu.name}: INT4 runs at full speed; FP8 arithmetic needs Ada or Hopper and is emulated",
-        )
+        return Level.EMULATED, f"{gpu.name}: INT4 runs at full speed; FP8 arithmetic needs Ada or Hopper and is emulated"
     if phase.number == 2 and gpu.capability != HOPPER:
         return Level.FULL, f"{gpu.name}; only the Hopper kernel (Gluon) is to be read, not run"
     return Level.FULL, gpu.name
@@ -77,11 +70,8 @@ def _on_gpu(phase: Phase, gpu: Gpu) -> tuple[Level, str]:
 def _no_triton(phase: Phase, machine: Machine) -> str:
     here = [name for name in machine.without_triton if name.startswith(f"{phase.number}.")]
     runs = f"exercises {', '.join(here)} need none and run" if here else "exercises that need none run"
-    wheels = (
-        ""
-        if machine.system == "Linux"
-        else f" (it has no packages for {_SYSTEM.get(machine.system, machine.system)})"
-    )
+    system = _SYSTEM.get(machine.system, machine.system)
+    wheels = "" if machine.system == "Linux" else f" (it has no packages for {system})"
     return f"no Triton{wheels}: {runs}, the others can be read"
 
 
