@@ -33,7 +33,6 @@ STRANGE = {
     "an int too long to print": "def ridge_points(p, b): return 10**5000",
     "an exception with a lone surrogate": "def ridge_points(p, b): raise ValueError('\\ud800')",
     "an object of a class of its own": "class Foo: pass\ndef ridge_points(p, b): return Foo()",
-    "a list that doubles": "def ridge_points(p, b):\n    x = []\n    for _ in range(30): x = [x, x]\n    return x",
     "a default that cannot be printed": "class E:\n    def __repr__(self): raise RuntimeError\n"
     "def ridge_points(p, b, c, d=E()): pass",
     "a message that is a strange text": "class S(str):\n    def __getitem__(self, i): raise RuntimeError\n"
@@ -48,6 +47,16 @@ def test_a_strange_answer_fails_alike_in_both_and_its_verdict_can_be_written(nam
     assert ends[0] == ends[1]
     assert live.score == 0.0
     str(Shown(live)._repr_mimebundle_()).encode()
+
+
+def test_a_list_that_doubles_without_end_comes_to_one():
+    from course_lib.grading.inside.attempt import attempt
+
+    doubling = "def ridge_points(p, b):\n    x = []\n    for _ in range(40): x = [x, x]\n    return x"
+    space = {}
+    exec(doubling, space)
+    record = attempt(lambda entry, case: entry(0, 0), space["ridge_points"], {"name": "one"})
+    assert "more than the 262144 values that cross" in str(record["output"])
 
 
 def test_a_printed_surrogate_costs_nothing():

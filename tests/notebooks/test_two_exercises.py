@@ -19,7 +19,7 @@ SLEEPS = "import time\ntime.sleep(1e9)\n"
 def graded(tmp_path_factory):
     """-> (root, rows by student). Cells may run 6 s, and judged answers 3 s for all their cases."""
     root = tmp_path_factory.mktemp("two")
-    with planted(RIDGE, SCALED, seconds=6.0), pytest.MonkeyPatch.context() as patch:
+    with planted(RIDGE, SCALED, seconds=3.0), pytest.MonkeyPatch.context() as patch:
         patch.setattr(config, "CELL_SECONDS", 6)
         patch.delenv("COURSE_RUN_ID", raising=False)
         write_course(root, SETUP + FIRST + SECOND)
