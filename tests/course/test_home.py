@@ -75,7 +75,10 @@ def test_a_file_of_that_name_is_no_state_folder_and_without_one_the_default_is_u
 def test_a_deleted_working_directory_leads_to_the_default(tmp_path):
     gone = tmp_path / "gone"
     gone.mkdir()
-    code = "import os; os.rmdir(os.getcwd()); from course_lib.course.home import course_home; print(course_home())"
+    code = (
+        "import os; os.rmdir(os.getcwd()); from course_lib.course import home; home.release.repo_root = lambda: None; "
+        "print(home.course_home())"
+    )
     environment = os.environ | {"HOME": str(tmp_path), "PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run([sys.executable, "-c", code], cwd=gone, env=environment, capture_output=True, text=True)
     assert done.stdout.strip() == str(tmp_path / ".local/share/llm-inference-course"), done.stderr
