@@ -80,3 +80,19 @@ def test_a_missing_file_and_a_folder_are_said_to_be_so(tmp_path):
         list(check_notebook(tmp_path / "lab.ipynb", []))
     with pytest.raises(CheckError, match="cannot be read"):
         list(check_notebook(tmp_path, []))
+
+
+def test_the_result_goes_to_the_copy_that_the_notebook_lies_in_wherever_it_is_called(tmp_path, monkeypatch):
+    copy = tmp_path / "somewhere" / "llm-inference-work"
+    (copy / ".course").mkdir(parents=True)
+    (copy / PHASE).mkdir()
+    notebook = copy / PHASE / SOLVED.name
+    notebook.write_bytes(SOLVED.read_bytes())
+    monkeypatch.delenv("COURSE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    assert all(message == "" for _, message in check_notebook(notebook, ["1.1"]))
+    assert (copy / ".course" / "progress.db").exists()
+    assert not (tmp_path / "home").exists()
+    monkeypatch.chdir(copy)
+    assert summary().phases[0].points == 4.0

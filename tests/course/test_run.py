@@ -5,10 +5,14 @@ import shutil
 import pytest
 
 from course_lib.course import run as run_module
+from course_lib.course.environment import environment
 from course_lib.course.grade import Row
+from course_lib.course.live import check_live
 from course_lib.course.nbgrader_steps.outputs import verdicts_of
+from course_lib.course.progress import record
 from course_lib.course.run import available, run, summary_of_run
 from course_lib.exercises import PHASES, exercises_of
+from tests.exercises.answers import RIGHT
 from tests.notebooks.classroom import ROOT, read
 from tests.notebooks.small_course import FIRST, SETUP, planted, write_course
 
@@ -55,3 +59,13 @@ def test_a_solved_notebook_that_loses_points_fails_the_run(tmp_path, monkeypatch
     monkeypatch.setattr(run_module, "_execute", lambda *_: "")
     monkeypatch.setattr(run_module, "grade", lambda *_, **__: [row])
     assert run(tmp_path, [PHASES[0]]).failures == said
+
+
+def test_a_run_shows_nothing_of_the_run_before(tmp_path, monkeypatch):
+    with environment({"COURSE_HOME": str(tmp_path / "run")}):
+        assert record(check_live("1.1", RIGHT["1.1"][0], seed=1), "grade") == ""
+    assert summary_of_run(tmp_path).phases[0].points == 4.0
+    monkeypatch.setattr(run_module, "_execute", lambda *_: "phase1_roofline: broken")
+    monkeypatch.setattr(run_module, "grade", lambda *_, **__: [])
+    assert run(tmp_path, [PHASES[0]]).failures == ["phase1_roofline: broken"]
+    assert summary_of_run(tmp_path).phases[0].points == 0.0

@@ -13,15 +13,7 @@ import course_lib
 from course_lib.course import home, release, workspace, workspace_files, workspace_git, workspace_lock
 from course_lib.course.workspace import WorkspaceError
 
-from .workspace_helpers import LAB, MINE, V1, V2, Course, started, tree
-
-
-@pytest.fixture
-def course(tmp_path, monkeypatch):
-    course = Course(tmp_path / "labs")
-    monkeypatch.setattr(release, "labs_dir", lambda: course.labs)
-    monkeypatch.delenv("COURSE_HOME", raising=False)
-    return course
+from .workspace_helpers import LAB, MINE, V1, V2, started, tree
 
 
 @pytest.fixture

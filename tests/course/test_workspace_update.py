@@ -6,23 +6,15 @@ import subprocess
 
 import pytest
 
-from course_lib.course import release, workspace, workspace_files, workspace_git
+from course_lib.course import workspace, workspace_files, workspace_git
 from course_lib.course.workspace_changes import cell_changes
 from course_lib.course.workspace_files import digest
 from course_lib.course.workspace_manifest import Manifest
 
-from .workspace_helpers import LAB, MINE, V1, V2, V3, Course, backups, notebook, started, tree
+from .workspace_helpers import LAB, MINE, V1, V2, V3, backups, notebook, started, tree
 
 NEW = "phase1_roofline/phase1_roofline.new-0.2.0.ipynb"
 PAST, FUTURE = 0, 4_000_000_000
-
-
-@pytest.fixture
-def course(tmp_path, monkeypatch):
-    course = Course(tmp_path / "labs")
-    monkeypatch.setattr(release, "labs_dir", lambda: course.labs)
-    monkeypatch.delenv("COURSE_HOME", raising=False)
-    return course
 
 
 @pytest.fixture
