@@ -1,14 +1,23 @@
-"""What a notebook imports first: `from course_lib import lab`, then `lab.start(1)` and, after each exercise, `lab.check(...)`."""
+"""What a notebook imports first: `from course_lib import lab`, then `lab.start(1)` and, after each exercise, `lab.check(...)`.
 
-from typing import Any
+First, because importing it decides whether Triton interprets or compiles, and much of torch imports Triton on its own
+(interpreter/entry.py).
+"""
 
-from .course.shown import Shown
+from .interpreter import entry as _triton_entry
+
+_triton_entry.for_notebook()
+
+from typing import Any  # noqa: E402 - nothing may come before the decision
+
+from .course.shown import Shown  # noqa: E402
 
 
 def start(phase: int) -> None:
     """Say in a few lines where this notebook runs and what can be judged here."""
     from .course.greeting import greeting
 
+    _triton_entry.settle()
     print(greeting(phase))
 
 
@@ -34,9 +43,10 @@ def _checked(exercise_id: str, entry: Any, cell: str, seed: int | None) -> Shown
     from .course.live import check_live
 
     verdict = check_live(exercise_id, entry, cell, seed)
-    message = ""
+    triton = _triton_entry.state()
+    messages = [triton.reason] if triton.mode == "too late" else []
     if verdict.outcomes and "run" not in verdict.context:  # in a grading run the grader records
         from .course.progress import record
 
-        message = record(verdict, "live")
-    return Shown(verdict, message)
+        messages.append(record(verdict, "live"))
+    return Shown(verdict, " ".join(filter(None, messages)))

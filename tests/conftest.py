@@ -8,6 +8,7 @@ import os
 import pytest
 
 from course_lib import lab  # noqa: F401
+from course_lib.interpreter import entry
 
 MUST_NOT_SKIP_ON_CI = ("browser", "sandbox", "compile")
 
@@ -26,6 +27,11 @@ def pytest_configure(config):
         "soak: long evidence, run by make soak only",
     ):
         config.addinivalue_line("markers", line)
+
+
+def pytest_report_header(config):
+    """How the kernels of this run are run: compiled, interpreted, or not at all."""
+    return f"triton: {entry.state().reason}"
 
 
 def pytest_collection_modifyitems(config, items):

@@ -9,10 +9,11 @@ PACKAGE = Path(__file__).parents[1] / "course_lib"
 LOWER = {  # part -> the parts that it may import, when it is loaded or later
     "hardware": set(),
     "roofline": set(),
-    "grading": set(),
-    "exercises": {"grading", "hardware", "roofline"},
-    "display": {"grading", "exercises", "hardware", "course.progress_summary"},
-    "course": {"grading", "exercises", "hardware", "display"},
+    "interpreter": {"hardware"},
+    "grading": {"interpreter"},
+    "exercises": {"grading", "hardware", "interpreter", "roofline"},
+    "display": {"grading", "exercises", "hardware", "interpreter", "course.progress_summary"},
+    "course": {"grading", "exercises", "hardware", "interpreter", "display"},
 }
 
 

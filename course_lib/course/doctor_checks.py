@@ -129,6 +129,20 @@ def triton_missing(machine: Machine) -> Problem | None:
     return Problem(Weight.LIMITS, what, f"For everything use {inside}.")
 
 
+def triton_broken(machine: Machine) -> Problem | None:
+    if not machine.triton_error:
+        return None
+    what = f"Triton {machine.triton} does not import: {machine.triton_error}"
+    return Problem(Weight.LIMITS, what, f"`make clean`, then {AGAIN}.")
+
+
+def kernels_not_launched(machine: Machine) -> Problem | None:
+    """Somebody's TRITON_INTERPRET does not fit this machine."""
+    if machine.kernels not in ("too late", "compile only"):
+        return None
+    return Problem(Weight.LIMITS, machine.kernels_reason, "Unset TRITON_INTERPRET: `lab` sets it where it is needed.")
+
+
 def numpy_beside_triton(machine: Machine) -> Problem | None:
     """Triton 3.6's interpreter fails with numpy 2.4 on every loop with a runtime bound; 3.7.1 does not."""
     if machine.triton is None or machine.numpy is None:
@@ -225,7 +239,7 @@ def not_found_out(machine: Machine) -> Problem | None:
 CHECKS: tuple[Callable[[Machine], Problem | None], ...] = (
     python_too_old, torch_missing, shadowed, wrong_kernel, not_writable, outside_range, numpy_beside_triton,
     driver_too_old, cpu_torch_beside_gpu, no_code_for_gpu, cuda_not_ready, no_gpu_behind_driver,
-    triton_missing, little_disk, old_gpu, small_gpu, alembic_missing, not_found_out,
+    triton_missing, triton_broken, kernels_not_launched, little_disk, old_gpu, small_gpu, alembic_missing, not_found_out,
 )  # fmt: skip
 
 

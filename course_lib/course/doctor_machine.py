@@ -42,9 +42,12 @@ class Machine:
     triton: str | None = "3.7.1"
     numpy: str | None = "2.3.5"
     torch_error: str = ""  # what `import torch` said when it failed
+    triton_error: str = ""
     torch_cuda: str | None = None  # the CUDA that torch was built with, "13.0"
     torch_hip: str | None = None
     torch_archs: tuple[str, ...] = ()  # "sm_80", ...: what torch has code for
+    kernels: str = ""  # how Triton's kernels run in a notebook here: interpreter.entry's mode, "" when not found out
+    kernels_reason: str = ""
     cuda_ready: bool = False  # torch.cuda.is_available(), true on ROCm as well
     driver: str | None = None  # NVIDIA's; None without one, "" when it does not say
     gpus: tuple[Gpu, ...] = ()
@@ -72,11 +75,17 @@ class Machine:
         triton = f"Triton {self.triton}" if self.triton else "no Triton"
         gpus = [f"{g.name}, {g.memory_gb:.0f} GB" for g in self.gpus] or ["no GPU"]
         driver = f", driver {self.driver}" if self.driver else ""
-        return [where, f"{torch}, {triton}, numpy {self.numpy or 'missing'}", "; ".join(gpus) + driver]
+        versions = f"{torch}, {triton}, numpy {self.numpy or 'missing'}"
+        return [where, versions, "; ".join(gpus) + driver, *filter(None, [self.kernels_reason])]
 
 
+# As a notebook does it: `lab`, then torch, then Triton
 _PROBE = """
-import json, torch
+import json, sys
+sys.path.append(sys.argv[1])
+from course_lib import lab
+from course_lib.interpreter import entry
+import torch
 cuda = torch.cuda.is_available()
 facts = {"cuda_ready": cuda, "torch_cuda": torch.version.cuda, "torch_hip": torch.version.hip,
          "torch_archs": list(torch.cuda.get_arch_list()) if cuda else [], "amd": []}
@@ -84,6 +93,13 @@ if cuda and torch.version.hip:
     for i in range(torch.cuda.device_count()):
         p = torch.cuda.get_device_properties(i)
         facts["amd"].append([p.name, p.total_memory / 1e9, p.gcnArchName.split(":")[0]])
+entry.settle()
+try:
+    import triton
+except Exception as error:  # broken, or not there
+    if entry.state().mode != "no triton":
+        facts["triton_error"] = f"{type(error).__name__}: {error}"[:300]
+facts["kernels"], facts["kernels_reason"] = entry.state()
 print(json.dumps(facts))
 """
 
@@ -123,7 +139,7 @@ def _torch() -> dict:
     if util.find_spec("torch") is None:
         return {}
     # -P: a folder named torch in the working directory is a finding of its own, not a broken install
-    ask = [sys.executable, "-P", "-c", _PROBE]
+    ask = [sys.executable, "-P", "-c", _PROBE, str(Path(__file__).parents[2])]
     try:
         done = subprocess.run(ask, capture_output=True, text=True, timeout=120)
     except subprocess.TimeoutExpired:

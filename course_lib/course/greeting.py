@@ -4,6 +4,7 @@ import platform
 
 from .. import __version__
 from ..exercises import exercises_of, phase
+from ..interpreter import entry
 
 
 def greeting(phase_number: int) -> str:
@@ -27,4 +28,7 @@ def greeting(phase_number: int) -> str:
         lines.append(f"device: CPU; of the {points:g} points {timed:g} must be measured on a GPU and will wait for one")
     else:
         lines.append("device: CPU; everything in this phase can be judged here")
+    triton = entry.state()
+    if this.needs_triton or triton.mode == "too late":
+        lines.append(triton.reason)
     return "\n".join(lines)

@@ -14,6 +14,8 @@ from typing import Any
 from jupyter_client.kernelspec import KernelSpec
 from jupyter_client.manager import AsyncKernelManager
 
+from ..interpreter.entry import VARIABLE, child_environment
+
 MAX_SOCKET_PATH = 100  # characters; the kernel's limit is 107 on Linux and 103 on macOS
 
 
@@ -38,4 +40,6 @@ class CourseKernelManager(AsyncKernelManager):
     @property
     def kernel_spec(self) -> KernelSpec:
         argv = [sys.executable, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-        return KernelSpec(argv=argv, display_name="Python 3 (ipykernel)", language="python")
+        chosen = child_environment()  # for a notebook that imports torch or Triton before `lab`
+        env = {VARIABLE: chosen[VARIABLE]} if VARIABLE in chosen else {}
+        return KernelSpec(argv=argv, env=env, display_name="Python 3 (ipykernel)", language="python")

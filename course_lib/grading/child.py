@@ -16,6 +16,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ..interpreter.entry import child_environment
 from . import inside
 from .exercise import Exercise
 from .inside.attempt import empty_record
@@ -81,8 +82,9 @@ def _run(root: Path, limit: float) -> dict:
     start = time.monotonic()
     with open(root / "stderr", "wb") as stderr:
         child = subprocess.Popen(
-            argv, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, start_new_session=True
-        )
+            argv, cwd=root, env=child_environment(), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr,
+            start_new_session=True,
+        )  # fmt: skip
         try:
             code = _wait(child, root / "results", limit)
         finally:

@@ -81,6 +81,9 @@ PROBLEMS = [  # facts unlike a healthy machine's, weight, words that must be sai
     (Machine(triton=None), Weight.LIMITS, ["Triton is not installed"], ["pip install"]),
     (Machine(triton=None, system="Darwin"), Weight.LIMITS, ["macOS", "the others can"], ["container"]),
     (Machine(triton=None, system="Windows"), Weight.LIMITS, ["native Windows"], ["WSL2"]),
+    (Machine(triton_error="ImportError: libtriton.so"), Weight.LIMITS, ["3.7.1", "libtriton.so"], ["make clean"]),
+    (Machine(kernels="compile only", kernels_reason="TRITON_INTERPRET=0 is set and ..."), Weight.LIMITS,
+     ["TRITON_INTERPRET=0"], ["Unset"]),
     (Machine(triton="3.6.0", numpy="2.4.0"), Weight.STOPS, ["3.6.0", "2.4.0"], ["numpy<2.4"]),
     (nvidia("H100", (9, 0), 85.0, numpy="2.4.6"), Weight.LIMITS, ["3.6.0", "2.4.6"], ["numpy<2.4"]),
     (Machine(outside=(("torch", ">=2.10", "2.9.1"),)), Weight.LIMITS, ["2.9.1", ">=2.10"], ["make lab"]),
@@ -166,6 +169,9 @@ def test_this_machine_is_examined_for_real():
     assert machine.prefix == sys.prefix
     assert (machine.torch_error, machine.unknown, machine.outside, machine.kernel) == ("", (), (), "")
     assert not report.stops
+    assert machine.kernels in ("cuda", "rocm", "interpreter")
+    assert machine.kernels_reason in shown(report, 300)
+    assert machine.triton_error == ""
     assert "1.1" in machine.without_triton
     assert json.loads(json.dumps(report.to_json()))["machine"]["torch"] == machine.torch
 
@@ -175,6 +181,19 @@ def test_a_torch_that_does_not_import_is_a_sentence(tmp_path, monkeypatch):
     (tmp_path / "torch" / "__init__.py").write_text("raise ImportError('libcudart.so.13: cannot open')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     assert doctor_machine._torch() == {"torch_error": "ImportError: libcudart.so.13: cannot open"}
+
+
+@pytest.mark.parametrize(
+    ("file", "error"), [("triton/runtime/jit.py", "ImportError: libtriton.so"), ("triton/other.py", "")]
+)
+def test_a_triton_that_does_not_import_is_a_sentence(file, error, tmp_path, monkeypatch):
+    (tmp_path / file).parent.mkdir(parents=True)
+    (tmp_path / file).write_text("")
+    (tmp_path / "triton" / "__init__.py").write_text("raise ImportError('libtriton.so')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    found = doctor_machine._torch()
+    assert found.get("triton_error", "") == error
+    assert (found["kernels"] == "no triton") == (not error)  # something else of that name is told apart
 
 
 def test_a_torch_that_kills_the_process_is_a_sentence(tmp_path, monkeypatch):

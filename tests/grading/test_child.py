@@ -1,11 +1,15 @@
 """The child process: crashes, hangs and floods end in a verdict, and what was finished before them counts."""
 
 import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
 from course_lib.exercises import exercise, runners
+from course_lib.grading import child, inside
 from course_lib.grading.child import Cell, attempts_in_child
 from course_lib.grading.judging import conclude, plan
 
@@ -119,3 +123,36 @@ def test_lab_is_there_as_a_stub_that_does_nothing():
     setup = Cell("setup", "from course_lib import lab\nimport torch\nlab.start(1)\nlab.anything.at_all(3)", required=False)
     check = "lab.check('1.1', None)\n"
     assert run(RIGHT + check, cells=[setup]).score == 4
+
+
+def seen(*names):
+    """An answer that fails and tells what these variables are in its process."""
+    return body(f"raise ValueError([os.environ.get(name) for name in {names!r}])")
+
+
+def test_a_child_is_told_how_its_kernels_run(monkeypatch):
+    monkeypatch.setattr(child, "child_environment", lambda: dict(os.environ, TRITON_INTERPRET="0", COURSE_TOLD="yes"))
+    assert "['0', 'yes']" in reasons(run(seen("TRITON_INTERPRET", "COURSE_TOLD")))[0]
+
+
+def test_a_child_whose_parent_saw_a_driver_asks_torch_before_the_answer_runs(monkeypatch):
+    undecided = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    hidden = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "-1"}
+    monkeypatch.setattr(child, "child_environment", lambda: undecided | hidden)
+    early = "import triton.language as tl\nLIBRARY = type(tl.sum).__name__\n"
+    answer = body("raise ValueError(LIBRARY)")
+    assert "InterpretedFunction" in reasons(run(early + answer))[0]
+
+
+@pytest.mark.parametrize(
+    ("device", "before", "after"), [(True, None, None), (False, None, "1"), (False, "0", "0"), (True, "1", "1"), (False, "", "1")]
+)
+def test_a_device_that_torch_sees_is_used_and_a_value_that_is_set_stands(device, before, after, tmp_path):
+    (tmp_path / "torch.py").write_text(f"class cuda:\n    is_available = staticmethod(lambda: {device})\n")
+    code = "from inside.worker import settle_triton\nsettle_triton()\nimport os\nprint(os.environ.get('TRITON_INTERPRET'))"
+    folder = Path(inside.__file__).parents[1]
+    env = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    env["PYTHONPATH"] = os.pathsep.join([str(tmp_path), str(folder)])
+    env |= {} if before is None else {"TRITON_INTERPRET": before}
+    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == (f"{after}\n", "")

@@ -5,6 +5,7 @@ REQUEST  packed: {"entry", "params", "cells": [{"file", "required"} in order], "
 RESULTS  one packed record after another, each behind its length in 8 bytes; a missing one means that the process died in it.
 """
 
+import contextlib
 import importlib.util
 import linecache
 import os
@@ -33,6 +34,20 @@ class _Nothing(types.ModuleType):
 
     def __float__(self):
         return 0.0
+
+
+def settle_triton() -> None:
+    """Turn Triton's interpreter on where torch, asked, sees no device: the parent may have seen a driver only.
+
+    Before the runner and the cells, which may import Triton: it reads the variable then. A value that is set stands.
+    """
+    if os.environ.get("TRITON_INTERPRET") or "triton" in sys.modules:
+        return
+    with contextlib.suppress(ImportError):  # a runner that needs torch says so itself
+        import torch
+
+        if not torch.cuda.is_available():
+            os.environ["TRITON_INTERPRET"] = "1"
 
 
 def load_runner(path: str):
@@ -90,6 +105,7 @@ def main(request_path: str, results_path: str) -> None:
     root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     with open(request_path, "rb") as file:
         request = unpack(file.read())
+    settle_triton()
     runner, skipped = load_runner(os.path.join(root, "runner.py")), []
     with open(results_path, "wb") as results:
         entry, refusal = _load(request, root, skipped)
