@@ -120,9 +120,7 @@ def encode(
     return np.asarray(_codes(name, toward_zero, saturate)[upper])
 
 
-def round_to(
-    values: ArrayLike, name: str, *, toward_zero: bool = False, saturate: bool | None = None
-) -> NDArray[np.float32]:
+def round_to(values: ArrayLike, name: str, *, toward_zero: bool = False, saturate: bool | None = None) -> NDArray[np.float32]:
     """Values -> the nearest values of the format, as float32. Options as in encode; nothing warns, whatever comes in."""
     if name == "bf16" and not toward_zero and not saturate:
         return _round_bf16(_float32_bits(values)).view(np.float32)
