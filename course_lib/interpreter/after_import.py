@@ -1,0 +1,61 @@
+"""Turns the interpreter on as soon as there is something to turn on: right after `import triton`, right after `import torch`.
+
+`lab` is imported first and must cost nothing, so it cannot import Triton itself; and a kernel in a notebook must have right
+numbers from its first launch, so nobody should have to call `enable()`.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Any
+
+
+class _AfterImport(MetaPathFinder):
+    """Lets every other finder find a module, and calls `then` when it has been executed, once for each name."""
+
+    def __init__(self, names: set[str], then: Callable[[], None]):
+        self.names, self.then = names, then
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if name not in self.names:
+            return None
+        self.names.discard(name)
+        others = (finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec"))
+        spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
+        if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):
+            spec.loader.exec_module = self._followed(spec.loader.exec_module)
+        return spec
+
+    def _followed(self, execute: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+        def followed(module: ModuleType, *args: Any) -> None:
+            execute(module, *args)
+            self.then()
+
+        return followed
+
+
+def arm(then: Callable[[], None] | None = None) -> None:
+    """Call `then` (default: enable all checks, if kernels are interpreted here) after Triton and torch are imported.
+
+    What is imported already counts as just imported. Calling it again changes nothing.
+    """
+    then = then or _enable
+    if any(isinstance(finder, _AfterImport) for finder in sys.meta_path):
+        return
+    sys.meta_path.insert(0, _AfterImport({"triton", "torch"} - sys.modules.keys(), then))
+    then()
+
+
+def _enable() -> None:
+    """All checks on, where Triton is there and interprets."""
+    triton = sys.modules.get("triton")
+    if triton is None or not hasattr(triton, "jit") or not hasattr(triton, "language"):
+        return  # not there yet, or it is being imported
+    from .entry import state
+
+    if state().mode == "interpreter":
+        from .switch import enable
+
+        enable()

@@ -1,0 +1,272 @@
+"""Arithmetic of the interpreter: numbers as compiled code has them, doubt carried along, overflow of int32 noticed.
+
+A bf16 or fp8 operation is done in float32 and rounded to nearest even, which is what a GPU does (exactly so for + - * /:
+float32 has more than twice bf16's digits, so rounding twice changes nothing).
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+
+from .formats import NARROW, round_to
+from .numpy_types import computed, from_memory, stored, to_memory
+from .rounding import float_to_int, narrow, tf32
+from .values import WRAPPED, Doubt, Origin, Value, joined
+
+INT32_LIMIT = 2**31
+_erf32 = np.vectorize(math.erf, otypes=[np.float32])
+_erf64 = np.vectorize(math.erf, otypes=[np.float64])
+
+
+def magnitude(value: Value) -> int:
+    """The largest magnitude among a value's integers, found once."""
+    if value.bound is None:
+        data = value.data
+        value.bound = max(abs(int(data.max())), abs(int(data.min()))) if data.size else 0
+    return value.bound
+
+
+class Arithmetic:
+    """Mixin of the builder: casts, unary, binary and ternary operations, tl.dot. `self.launch` is the running Launch."""
+
+    launch: Any
+
+    # -- elementwise ---------------------------------------------------------------------------------------------------
+
+    def binary_op(self, lhs: Value, rhs: Value, op: Callable) -> Value:
+        data = op(lhs.data, rhs.data)
+        dtype = lhs.dtype.scalar
+        if data.dtype != bool and dtype.is_floating():
+            data = narrow(data, dtype)
+            if self.launch.account is not None:
+                self.launch.account.ledger.elementwise_flops += data.size
+        doubt = None
+        if lhs.doubt is not None or rhs.doubt is not None:
+            doubt = joined(data.shape, lhs.doubt, rhs.doubt)
+        return Value(data, tl.int1 if data.dtype == bool else dtype, doubt=doubt)
+
+    def unary_op(self, arg: Value, op: Callable) -> Value:
+        return Value(narrow(op(arg.data), arg.dtype.scalar), arg.dtype.scalar, doubt=arg.doubt)
+
+    def _special(self, name: str, arg: Value, op: Callable) -> Value:
+        if self.launch.account is not None:
+            self.launch.account.special(name, arg.data.size)
+        return self.unary_op(arg, op)
+
+    def _int_op(self, lhs: Value, rhs: Value, op: Callable, bound: Callable[[int, int], int]) -> Value:
+        """An integer operation that may wrap: `bound` says how large the result can get from the operands' magnitudes."""
+        data = op(lhs.data, rhs.data)
+        dtype = lhs.dtype.scalar
+        doubt = None
+        if lhs.doubt is not None or rhs.doubt is not None:
+            doubt = joined(data.shape, lhs.doubt, rhs.doubt)
+        result = Value(data, dtype, doubt=doubt)
+        if dtype.is_int_signed() and dtype.int_bitwidth == 32:
+            most = bound(magnitude(lhs), magnitude(rhs))
+            if most < INT32_LIMIT:
+                result.bound = most
+            elif self.launch.checks.overflow:
+                exact = op(lhs.data.astype(np.int64), rhs.data.astype(np.int64))
+                wrapped = exact != data
+                if wrapped.any():
+                    line = self.launch.line()
+                    worst = int(exact.ravel()[int(np.flatnonzero(wrapped.ravel())[0])])
+                    origin = Origin(line.number, line.text, f"{worst:,} does not fit in int32")
+                    result.doubt = joined(
+                        data.shape, doubt, Doubt(wrapped.astype(np.uint8) * np.uint8(WRAPPED), {WRAPPED: origin})
+                    )
+        return result
+
+    def create_add(self, lhs: Value, rhs: Value) -> Value:
+        return self._int_op(lhs, rhs, np.add, lambda a, b: a + b)
+
+    def create_sub(self, lhs: Value, rhs: Value) -> Value:
+        return self._int_op(lhs, rhs, np.subtract, lambda a, b: a + b)
+
+    def create_mul(self, lhs: Value, rhs: Value) -> Value:
+        return self._int_op(lhs, rhs, np.multiply, lambda a, b: a * b)
+
+    def create_shl(self, lhs: Value, rhs: Value) -> Value:
+        return self._int_op(lhs, rhs, np.left_shift, lambda a, b: a << min(b, 64))
+
+    def create_fdiv(self, lhs: Value, rhs: Value) -> Value:
+        if self.launch.account is not None:
+            self.launch.account.special("divide", max(lhs.data.size, rhs.data.size))
+        return self.binary_op(lhs, rhs, np.divide)
+
+    create_precise_divf = create_fdiv
+
+    def create_sdiv(self, lhs: Value, rhs: Value) -> Value:
+        """Towards zero, as C does and Triton does for its // (Python rounds down)."""
+        divisor = np.where(rhs.data == 0, rhs.data.dtype.type(1), rhs.data)
+        data = (lhs.data - np.fmod(lhs.data, divisor)) // divisor
+        return Value(data, lhs.dtype.scalar, doubt=joined(data.shape, lhs.doubt, rhs.doubt))
+
+    create_udiv = create_sdiv
+
+    def create_ashr(self, lhs: Value, rhs: Value) -> Value:
+        signed = np.dtype(f"i{lhs.data.itemsize}")
+        data = np.right_shift(lhs.data.view(signed), rhs.data.view(signed)).view(lhs.data.dtype)
+        return Value(data, lhs.dtype.scalar, doubt=joined(data.shape, lhs.doubt, rhs.doubt))
+
+    def create_and(self, lhs: Value, rhs: Value) -> Value:
+        return self._logic(lhs, rhs, np.bitwise_and, absorbing=False)
+
+    def create_or(self, lhs: Value, rhs: Value) -> Value:
+        return self._logic(lhs, rhs, np.bitwise_or, absorbing=True)
+
+    def _logic(self, lhs: Value, rhs: Value, op: Callable, absorbing: bool) -> Value:
+        """A doubtful side does not matter where the other decides: False & anything is False."""
+        result = self.binary_op(lhs, rhs, op)
+        if result.doubt is not None and lhs.data.dtype == bool:
+            sure_left = (lhs.data == absorbing) & (lhs.doubt.kinds == 0 if lhs.doubt else True)
+            sure_right = (rhs.data == absorbing) & (rhs.doubt.kinds == 0 if rhs.doubt else True)
+            kinds = np.where(sure_left | sure_right, np.uint8(0), result.doubt.kinds)
+            result.doubt = Doubt(kinds, result.doubt.origins) if kinds.any() else None
+        return result
+
+    def create_umulhi(self, lhs: Value, rhs: Value) -> Value:
+        bits = lhs.data.itemsize * 8
+        if bits == 64:
+            wide = [int(a) * int(b) >> 64 for a, b in np.broadcast(lhs.data.view(np.uint64), rhs.data.view(np.uint64))]
+            data = np.array(wide, np.uint64).reshape(np.broadcast_shapes(lhs.data.shape, rhs.data.shape))
+        else:
+            double, unsigned = np.dtype(f"u{bits // 4}"), np.dtype(f"u{bits // 8}")
+            wide = lhs.data.view(unsigned).astype(double) * rhs.data.view(unsigned).astype(double)
+            data = (wide >> double.type(bits)).astype(unsigned)
+        return Value(data.view(lhs.data.dtype), lhs.dtype.scalar, doubt=joined(data.shape, lhs.doubt, rhs.doubt))
+
+    # -- unary ---------------------------------------------------------------------------------------------------------
+
+    def create_iabs(self, arg: Value) -> Value:
+        return self.unary_op(arg, np.abs)
+
+    create_fabs = create_iabs
+
+    def create_rsqrt(self, arg: Value) -> Value:
+        return self._special("rsqrt", arg, lambda x: (1 / np.sqrt(x)).astype(x.dtype))
+
+    def create_erf(self, arg: Value) -> Value:
+        return self._special("erf", arg, _erf32 if arg.data.dtype == np.float32 else _erf64)
+
+    # -- ternary -------------------------------------------------------------------------------------------------------
+
+    def create_clampf(self, arg: Value, low: Value, high: Value, propagate_nans: Any) -> Value:
+        every = "ALL" in str(propagate_nans)
+        smaller, larger = (np.minimum, np.maximum) if every else (np.fmin, np.fmax)
+        data = smaller(larger(arg.data, low.data), high.data)
+        return Value(data, arg.dtype.scalar, doubt=joined(data.shape, arg.doubt, low.doubt, high.doubt))
+
+    def create_select(self, condition: Value, lhs: Value, rhs: Value) -> Value:
+        data = np.where(condition.data, lhs.data, rhs.data)
+        doubt = None
+        if condition.doubt is not None or lhs.doubt is not None or rhs.doubt is not None:
+            taken = np.zeros(data.shape, np.uint8)
+            for side, chosen in ((lhs, condition.data), (rhs, ~condition.data)):
+                if side.doubt is not None:
+                    taken |= np.where(chosen, side.doubt.kinds, np.uint8(0))
+            origins = {k: v for side in (rhs, lhs, condition) if side.doubt for k, v in side.doubt.origins.items()}
+            doubt = joined(data.shape, condition.doubt, Doubt(taken, origins))
+            doubt = doubt if doubt.kinds.any() else None
+        same = lhs.arg if lhs.arg == rhs.arg else None
+        return Value(data, lhs.dtype.scalar, arg=same, doubt=doubt)
+
+    def create_fma(self, x: Value, y: Value, z: Value) -> Value:
+        wide = np.float64 if x.data.dtype != np.float64 else np.longdouble
+        data = (x.data.astype(wide) * y.data.astype(wide) + z.data.astype(wide)).astype(z.data.dtype)
+        if self.launch.account is not None:
+            self.launch.account.ledger.elementwise_flops += 2 * data.size
+        return Value(narrow(data, z.dtype.scalar), z.dtype.scalar, doubt=joined(data.shape, x.doubt, y.doubt, z.doubt))
+
+    # -- casts ---------------------------------------------------------------------------------------------------------
+
+    def _cast(self, src: Value, dst_type: Any, toward_zero: bool = False) -> Value:
+        dtype = dst_type.scalar
+        if dtype.name in NARROW:
+            data = round_to(src.data, dtype.name, toward_zero=True) if toward_zero else round_to(src.data, dtype.name)
+        elif src.dtype.scalar.is_floating() and dtype.is_int():
+            data = float_to_int(src.data, computed(dtype))
+        elif toward_zero and dtype.is_fp16():
+            near = src.data.astype(np.float16)
+            away = np.abs(near.astype(src.data.dtype)) > np.abs(src.data)
+            data = np.where(away, np.nextafter(near, np.float16(0)), near)
+        else:
+            data = src.data.astype(computed(dtype))
+        return Value(data, dtype, doubt=src.doubt)
+
+    def create_si_to_fp(self, src: Value, dst_type: Any) -> Value:
+        return self._cast(src, dst_type)
+
+    create_ui_to_fp = create_fp_to_si = create_fp_to_ui = create_fp_ext = create_fp_trunc = create_si_to_fp
+
+    def create_int_cast(self, src: Value, dst_type: Any, is_signed: bool) -> Value:
+        result = self._cast(src, dst_type)
+        if dst_type.scalar.int_bitwidth > src.dtype.scalar.int_bitwidth:
+            result.bound = src.bound
+        return result
+
+    def create_fp_to_fp(self, src: Value, dst_type: Any, rounding_mode: Any) -> Value:
+        return self._cast(src, dst_type, toward_zero="RTZ" in str(rounding_mode))
+
+    def create_bitcast(self, src: Value, dst_type: Any) -> Value:
+        target = dst_type.scalar
+        bits = to_memory(src.data, src.dtype)
+        data = from_memory(bits.view(stored(target)), target) if not target.is_ptr() else bits.view(np.uint64)
+        return Value(data, target, src.arg, src.doubt)
+
+    create_int_to_ptr = create_ptr_to_int = create_bitcast
+
+    # -- matrix products -----------------------------------------------------------------------------------------------
+
+    def create_dot(self, a: Value, b: Value, d: Value, input_precision: Any, max_num_imprecise_acc: Any) -> Value:
+        """Products exact, sums in the accumulator's type; fp32 inputs are cut to tf32 unless input_precision says otherwise."""
+        kind = a.dtype.scalar.name
+        if kind == "int8":
+            data = np.matmul(a.data.astype(np.float64), b.data.astype(np.float64)).astype(np.int64).astype(np.int32) + d.data
+        elif kind == "fp64":
+            data = np.matmul(a.data, b.data) + d.data
+        else:
+            left, right = a.data.astype(np.float32, copy=False), b.data.astype(np.float32, copy=False)
+            if kind == "fp32" and str(input_precision).endswith("TF32"):
+                left, right, kind = tf32(left), tf32(right), "tf32"
+            data = (np.matmul(left, right) + d.data).astype(d.data.dtype, copy=False)
+        if self.launch.account is not None:
+            *batch, m, k = a.data.shape
+            self.launch.account.dot(kind, 2 * math.prod(batch) * m * b.data.shape[-1] * k, self.launch.line())
+        doubt = None
+        if a.doubt is not None or b.doubt is not None or d.doubt is not None:
+            rows = np.bitwise_or.reduce(a.doubt.kinds, axis=-1, keepdims=True) if a.doubt else np.uint8(0)
+            columns = np.bitwise_or.reduce(b.doubt.kinds, axis=-2, keepdims=True) if b.doubt else np.uint8(0)
+            origins = {k: v for side in (d, b, a) if side.doubt for k, v in side.doubt.origins.items()}
+            doubt = joined(data.shape, d.doubt, Doubt(np.broadcast_to(rows | columns, data.shape), origins))
+        return Value(data, d.dtype.scalar, doubt=doubt)
+
+
+def _install() -> None:
+    """The operations that are one numpy function each, as the methods Triton's frontend calls."""
+    floats = {"fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "frem": np.fmod}
+    others = {"srem": np.fmod, "urem": np.fmod, "lshr": np.right_shift, "xor": np.bitwise_xor}
+    smaller = {"minsi": np.minimum, "minui": np.minimum, "minimumf": np.minimum, "minnumf": np.fmin}
+    larger = {"maxsi": np.maximum, "maxui": np.maximum, "maximumf": np.maximum, "maxnumf": np.fmax}
+    compare = {"LE": np.less_equal, "LT": np.less, "GE": np.greater_equal, "GT": np.greater}
+    compared = {f"icmp{sign}{name}": op for name, op in compare.items() for sign in "SU"} | {
+        "icmpEQ": np.equal,
+        "icmpNE": np.not_equal,
+    }
+    compared |= {
+        f"fcmp{order}{name}": op for name, op in (compare | {"EQ": np.equal, "NE": np.not_equal}).items() for order in "OU"
+    }
+    for name, op in (floats | others | smaller | larger | compared).items():
+        setattr(Arithmetic, f"create_{name}", lambda self, lhs, rhs, op=op: self.binary_op(lhs, rhs, op))
+    for name in ("cos", "exp", "exp2", "log", "log2", "sin", "sqrt"):
+        op = getattr(np, name)
+        setattr(Arithmetic, f"create_{name}", lambda self, arg, name=name, op=op: self._special(name, arg, op))
+    Arithmetic.create_precise_sqrt = Arithmetic.create_sqrt
+    for name, op in (("floor", np.floor), ("ceil", np.ceil)):
+        setattr(Arithmetic, f"create_{name}", lambda self, arg, op=op: self.unary_op(arg, op))
+
+
+_install()

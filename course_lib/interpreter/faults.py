@@ -1,0 +1,48 @@
+"""How a kernel's mistake is told: which kernel, line, program, argument and index, what is allowed, and what to do."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from triton.runtime.errors import InterpreterError
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an interpreted kernel stands: its name, the source line (number, text, file), the program's index in the grid."""
+
+    kernel: str
+    file: str
+    line: int
+    text: str
+    program: tuple[int, int, int]
+
+    def __str__(self) -> str:
+        grid = ", ".join(map(str, self.program))
+        return f"{self.kernel}, line {self.line} `{self.text}`, program ({grid})"
+
+
+class KernelMistake(InterpreterError):
+    """A mistake in a kernel that a GPU would answer with garbage, a crash, or a race.
+
+    kind      "out of bounds", "unwritten", "masked off", "race", "overflow", "misaligned", "assert", "refused" or "error"
+    place     where the kernel stood; argument, index, bounds: what it touched there, where that applies
+    """
+
+    def __init__(
+        self, kind: str, place: Place | None, message: str, *, argument: str = "", index: Any = None, bounds: Any = None
+    ):
+        self.kind, self.place, self.argument, self.index, self.bounds = kind, place, argument, index, bounds
+        self.message = message
+        super().__init__(f"{place}: {message}" if place else message)
+
+    def __reduce__(self) -> tuple:
+        extra = {"argument": self.argument, "index": self.index, "bounds": self.bounds}
+        return (_rebuilt, (self.kind, self.place, self.message, extra))
+
+
+def _rebuilt(kind: str, place: Place | None, message: str, extra: dict) -> KernelMistake:
+    return KernelMistake(kind, place, message, **extra)
+
+
+class NotEmulated(KernelMistake):
+    """Something that only a compiled kernel can do (inline assembly, Gluon, a library function)."""

@@ -1,0 +1,133 @@
+"""triton.language for the time of a launch: its builtins answer through our builder, and are as they were afterwards."""
+
+import importlib
+import inspect
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import triton.language as tl
+
+from . import reductions, runtime
+from .builder import builder, semantic
+
+_MISSING = object()
+_applied: list[tuple[Any, str, Any]] = []
+_depth = 0
+_planned: list[tuple[Any, str, Any]] = []
+
+
+def apply() -> None:
+    """Put our versions in place; calls nest, and `restore` undoes the outermost one."""
+    global _depth
+    _depth += 1
+    if _depth > 1:
+        return
+    if not _planned:
+        _planned.extend(_plan())
+    for owner, name, new in _planned:
+        _applied.append((owner, name, owner.__dict__.get(name, _MISSING)))
+        setattr(owner, name, new)
+
+
+def restore() -> None:
+    """Give triton.language back what `apply` replaced."""
+    global _depth
+    _depth -= 1
+    if _depth:
+        return
+    while _applied:
+        owner, name, old = _applied.pop()
+        if old is _MISSING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, old)
+
+
+def _plan() -> list[tuple[Any, str, Any]]:
+    plan: list[tuple[Any, str, Any]] = []
+    owners = [tl, tl.core, tl.math, tl.tensor, tl.core.tensor_descriptor_base, *_library_modules()]
+    for owner in owners:
+        for name, member in inspect.getmembers(owner):
+            member = _unpatched(member)
+            if tl.core.is_builtin(member):
+                plan.append((owner, name, _answering(member)))
+    for owner in (tl, tl.core):
+        plan += [
+            (owner, "range", runtime.counting),
+            (owner, "static_range", runtime.constant_counting),
+            (owner, "static_assert", _static_assert),
+            (owner, "static_print", print),
+            (owner, "reduce", reductions.reduce),
+            (owner, "associative_scan", reductions.associative_scan),
+            (owner, "inline_asm_elementwise", _inline_asm),
+            (owner, "multiple_of", partial(_hint, name="tt.divisibility")),
+            (owner, "max_contiguous", partial(_hint, name="tt.contiguity")),
+            (owner, "max_constancy", partial(_hint, name="tt.constancy")),
+        ]
+    plan += [
+        (tl.core.dtype, "to_ir", _to_ir),
+        (tl.tensor, "__index__", runtime.index),
+        (tl.tensor, "__bool__", lambda self: True),  # the frontend asks "is it given?"; kernels go through runtime.condition
+        (tl.tensor, "__repr__", lambda self: repr(self.handle.data)),
+        (tl.tensor, "__str__", lambda self: str(self.handle.data)),
+        (tl.tensor, "T", property(lambda self: semantic.permute(self, (1, 0)))),
+    ]
+    return plan
+
+
+def _unpatched(member: Any) -> Any:
+    """The language's own function where Triton's interpreter left a patch behind (it does after a kernel called a helper)."""
+    while (defaults := getattr(member, "__kwdefaults__", None)) and callable(defaults.get("member")):
+        member = defaults["member"]
+    return member
+
+
+def _library_modules() -> list[Any]:
+    found = []
+    for name in ("triton.language.extra.cuda.libdevice", "triton.language.extra.libdevice"):
+        try:
+            found.append(importlib.import_module(name))
+        except ImportError:
+            continue
+    return found
+
+
+def _answering(member: Callable) -> Callable:
+    """A builtin of the language that uses our semantic, whatever it is called with."""
+
+    def answer(*args: Any, **kwargs: Any) -> Any:
+        kwargs["_semantic"] = semantic
+        return member(*args, **kwargs)
+
+    answer.__name__ = getattr(member, "__name__", "builtin")
+    return answer
+
+
+def _to_ir(self: Any, _builder: Any) -> Any:
+    """A type in place of its IR; refuses an fp8 type that the target named does not have."""
+    if self.is_fp8() and self.name not in builder.target.supported_fp8:
+        known = ", ".join(builder.target.supported_fp8) or "none"
+        raise builder.launch.mistake("refused", f"{builder.target.name} has no {self.name}; fp8 types there: {known}")
+    return self
+
+
+def _static_assert(condition: Any, message: str = "") -> None:
+    if not condition:
+        raise builder.launch.mistake("assert", f"tl.static_assert failed: {message}")
+
+
+def _inline_asm(asm: Any, *_args: Any, **_kwargs: Any) -> None:
+    builder.create_inline_asm(getattr(asm, "value", asm))
+
+
+def _hint(input: Any, values: Any, name: str) -> Any:
+    """tl.multiple_of and its kin: kept on the value. A hint that is not true is a mistake that only compiled code shows."""
+    if not isinstance(input, tl.tensor):
+        return input
+    values = values if isinstance(values, (list, tuple)) else [values]
+    values = [value.value if isinstance(value, tl.constexpr) else value for value in values]
+    if len(values) != max(1, len(input.shape)):
+        raise ValueError(f"{name} got {len(values)} values for a tensor of {len(input.shape)} dimensions")
+    input.handle.set_attr(name, values)
+    return input

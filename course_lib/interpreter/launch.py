@@ -1,0 +1,146 @@
+"""Runs the grid of one launch: arguments become values, programs run one after the other, mistakes name their place."""
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import triton
+import triton.language as tl
+from triton.runtime.interpreter import GridExecutor
+from triton.runtime.jit import TensorWrapper, mangle_type
+from triton.tools.tensor_descriptor import TensorDescriptor
+
+from . import language
+from .access import unravel
+from .accounting import Account
+from .builder import builder, semantic
+from .faults import KernelMistake
+from .ledger import LaunchLedger
+from .memory import Memory
+from .numpy_types import COMPUTED
+from .rewrite import codes, rewritten
+from .targets import Target
+from .values import Value
+from .watch import Checks, Launch
+
+
+def run_grid(
+    kernel: Any,
+    grid: Any,
+    args: tuple,
+    kwargs: dict,
+    *,
+    checks: Checks,
+    target: Target,
+    ledger: LaunchLedger | None,
+    pictures: bool,
+) -> None:
+    """Run `kernel[grid](*args, **kwargs)`.
+
+    kernel  Triton's InterpretedFunction; ledger: filled while it runs, or None
+    Raises  KernelMistake for a mistake (see faults.py), InterpreterError's subclass as well for any error inside the kernel
+    """
+    fn = rewritten(kernel.fn)
+    names = inspect.getfullargspec(kernel.fn).args
+    kwargs = {name: value for name, value in kwargs.items() if name in names}
+    executor = GridExecutor(kernel.fn, kernel.arg_names, grid, kernel.pre_run_hooks)
+    args_host, kwargs_host = executor._init_args_hst(args, kwargs)
+    for hook in kernel.pre_run_hooks:
+        hook(*args_host, **kwargs_host)
+    bound = inspect.getcallargs(kernel.fn, *args_host, **kwargs_host)
+    memory = Memory(_tensors(bound))
+    sizes = _grid_of(grid, bound, kernel.fn.__name__)
+    account = None
+    if ledger is not None:
+        ledger.grid = sizes
+        account = Account(ledger, pictures)
+    launch = Launch(kernel.fn.__name__, memory, sizes, checks, target, account, codes=codes)
+    before, builder.launch = builder.launch, launch
+    builder.aim_at(target)
+    language.apply()
+    try:
+        with np.errstate(all="ignore"):
+            values = {name: value if name in executor.constexprs else as_value(value, name) for name, value in bound.items()}
+            _run_programs(fn, launch, values)
+    finally:
+        language.restore()
+        builder.launch = before
+        if account is not None:
+            account.close()
+        executor._restore_args_dev(args, args_host, kwargs, kwargs_host)
+
+
+def _run_programs(fn: Callable, launch: Launch, values: dict[str, Any]) -> None:
+    for linear in range(int(np.prod(launch.grid, dtype=np.int64))):
+        launch.linear, launch.program = linear, unravel(linear, launch.grid)
+        try:
+            fn(**values)
+        except KernelMistake:
+            raise
+        except Exception as error:
+            if triton.knobs.compilation.front_end_debugging:
+                raise
+            raise KernelMistake("error", _where(error, launch), f"{type(error).__name__}: {error}") from error
+
+
+def _where(error: BaseException, launch: Launch) -> Any:
+    """The learner's line in a traceback (the frame itself is gone)."""
+    from .faults import Place
+    from .watch import _source_line
+
+    found, trace = None, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code in launch.codes:
+            found = _source_line(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return found and Place(launch.kernel, found.file, found.number, found.text, launch.program)
+
+
+def _grid_of(grid: Any, bound: dict[str, Any], name: str) -> tuple[int, int, int]:
+    sizes = grid(bound) if callable(grid) else grid
+    sizes = tuple(int(size) for size in (sizes if isinstance(sizes, (tuple, list)) else (sizes,)))
+    if not 1 <= len(sizes) <= 3 or any(size < 0 for size in sizes):
+        raise ValueError(f"the grid of {name} is {sizes}; a grid has one to three sizes, none negative")
+    sizes = sizes + (1,) * (3 - len(sizes))
+    for size, limit, axis in zip(sizes, (2**31 - 1, 65535, 65535), "xyz", strict=True):
+        if size > limit:
+            raise ValueError(f"the grid of {name} has {size} programs along {axis}; CUDA allows {limit}")
+    return sizes
+
+
+def _tensors(bound: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """(name, tensor) of every tensor among the arguments, those inside tuples and descriptors too."""
+    for name, value in bound.items():
+        if isinstance(value, TensorDescriptor):
+            value = value.base
+        if isinstance(value, tuple):
+            fields = getattr(value, "_fields", range(len(value)))
+            yield from _tensors({f"{name}.{part}": item for part, item in zip(fields, value, strict=True)})
+        elif hasattr(value, "data_ptr"):
+            yield name, value.base if isinstance(value, TensorWrapper) else value
+
+
+def as_value(arg: Any, name: str) -> Any:
+    """A launch argument as the compiled kernel gets it: pointers, int32 or int64, float32, int1; the rest as it is."""
+    if hasattr(arg, "data_ptr"):
+        dtype = tl.str_to_ty(mangle_type(arg), None)
+        return tl.tensor(Value(np.array([arg.data_ptr()], np.uint64), dtype, arg=name), dtype)
+    if isinstance(arg, TensorDescriptor):
+        strides = [as_value(int(step), name) for step in arg.strides[:-1]] + [tl.constexpr(int(arg.strides[-1]))]
+        return semantic.make_tensor_descriptor(
+            as_value(arg.base, name), [as_value(int(size), name) for size in arg.shape], strides,
+            [tl.constexpr(size) for size in arg.block_shape], arg.padding,
+        )  # fmt: skip
+    if isinstance(arg, tuple):
+        fields = getattr(arg, "_fields", None)
+        items = [as_value(item, f"{name}.{part}") for item, part in zip(arg, fields or range(len(arg)), strict=True)]
+        return type(arg)(*items) if fields else tuple(items)
+    if isinstance(arg, (bool, np.bool_)):
+        return tl.tensor(Value(np.array([bool(arg)]), tl.int1), tl.int1)
+    if isinstance(arg, (int, np.integer)):
+        dtype = tl.str_to_ty(mangle_type(int(arg)), None)
+        return tl.tensor(Value(np.array([arg], COMPUTED[dtype.name]), dtype, bound=abs(int(arg))), dtype)
+    if isinstance(arg, (float, np.floating)):
+        return tl.tensor(Value(np.array([arg], np.float32), tl.float32), tl.float32)
+    return arg

@@ -1,0 +1,167 @@
+"""Turns the course's interpreter on and off, and opens the ledger.
+
+`enable()` puts it behind every launch of an interpreted kernel in this process; kernels compiled for a GPU are never touched.
+`with ledger() as book` counts the launches inside it. Both undo themselves: `disable()`, and the end of the block.
+"""
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import triton
+from triton.runtime.autotuner import Autotuner
+from triton.runtime.interpreter import InterpretedFunction
+
+from . import canary
+from .launch import run_grid
+from .ledger import LaunchLedger, Ledger
+from .rewrite import rewritten
+from .targets import target as target_of
+from .watch import NONE, Checks
+
+KNOWN_VERSIONS = ("3.6", "3.7")
+
+
+@dataclass
+class _State:
+    """What holds now. books: the open ledgers, innermost last; choice: the autotuner's configuration asked for."""
+
+    on: bool
+    checks: Checks
+    target: str
+    books: list[tuple[Ledger, bool]]
+    choice: dict[str, int]
+    config: str = ""
+
+
+_state = _State(False, NONE, "", [], {})
+_originals: dict[str, Any] = {}
+
+
+def version_refusal() -> str:
+    """ "" for a Triton version that this interpreter knows, else a sentence."""
+    if triton.__version__.startswith(tuple(f"{v}." for v in KNOWN_VERSIONS)):
+        return ""
+    known = " and ".join(KNOWN_VERSIONS)
+    return (
+        f"Triton {triton.__version__} is not known to the course's interpreter (known: {known}), so kernels run in Triton's own: "
+        f"bf16 and fp8 numbers are wrong there, and nothing is counted or checked. Install triton=={KNOWN_VERSIONS[-1]}.*."
+    )
+
+
+def enable(checks: Checks | None = None, *, target: str = "") -> str:
+    """Run interpreted kernels with right numbers and checks (default: all of them) from now on.
+
+    target  refuse also what this target's compiler refuses ("sm_80": no fp8e4nv); see targets.NAMES
+    ->      "" or a sentence that says why nothing was changed (an unknown Triton version)
+    """
+    if refusal := version_refusal():
+        return refusal
+    target_of(target)
+    _state.checks, _state.target = Checks() if checks is None else checks, target
+    if _state.checks.unwritten:
+        canary.start()
+    else:
+        canary.stop()
+    if not _state.on:
+        _patch()
+        _state.on = True
+    return ""
+
+
+def disable() -> None:
+    """Back to Triton's own interpreter."""
+    canary.stop()
+    if _state.on:
+        InterpretedFunction.run = _originals["run"]
+        InterpretedFunction.__call__ = _originals["call"]
+        Autotuner.run = _originals["tune"]
+        _state.on = False
+
+
+def enabled() -> bool:
+    return _state.on
+
+
+@contextmanager
+def ledger(
+    *, pictures: bool = False, config: dict[str, int] | None = None, checks: Checks | None = None, target: str = ""
+) -> Iterator[Ledger]:
+    """Count the launches inside the block.
+
+    pictures  also keep which program touched which element (`LaunchLedger.touched`)
+    config    the autotuner's configuration to run, by its constants ({"BLOCK": 64}); default: the first valid one
+    checks    mistakes to look for inside the block (default: as enabled, else none)
+    Raises RuntimeError where kernels are compiled for a GPU (use interpreter.ledger_of there), or Triton is not known.
+    """
+    if refusal := version_refusal():
+        raise RuntimeError(refusal)
+    was_on, before = _state.on, (_state.checks, _state.target, _state.choice)
+    book = Ledger()
+    wanted = checks if checks is not None else (_state.checks if was_on else NONE)
+    enable(wanted, target=target or _state.target)
+    _state.choice = dict(config or {})
+    _state.books.append((book, pictures))
+    try:
+        yield book
+    finally:
+        _state.books.pop()
+        if was_on:
+            enable(before[0], target=before[1])
+        else:
+            disable()
+        _state.checks, _state.target, _state.choice = before
+
+
+def _patch() -> None:
+    _originals.update(run=InterpretedFunction.run, call=InterpretedFunction.__call__, tune=Autotuner.run)
+    InterpretedFunction.run = _run
+    InterpretedFunction.__call__ = _call
+    Autotuner.run = functools.wraps(_originals["tune"])(_tune)
+
+
+def _run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
+    if warmup:
+        return
+    if _state.checks.unwritten:
+        canary.start()  # torch may have come after `enable`
+    record, pictures = None, False
+    if _state.books:
+        pictures = any(wanted for _, wanted in _state.books)
+        record = LaunchLedger(self.fn.__name__, (0, 0, 0), config=_state.config)
+        for book, _ in _state.books:
+            book.launches.append(record)
+    run_grid(self, grid, args, kwargs, checks=_state.checks, target=target_of(_state.target), ledger=record, pictures=pictures)
+
+
+def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """A helper called from a kernel."""
+    return rewritten(self.fn)(*args, **kwargs)
+
+
+def _tune(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """@triton.autotune without a device to time on: the first configuration that is valid, or the one asked for."""
+    if not isinstance(_innermost(self), InterpretedFunction):
+        return _originals["tune"](self, *args, **kwargs)
+    self.nargs = dict(zip(self.arg_names, args, strict=False))
+    candidates = self.prune_configs(kwargs) if len(self.configs) > 1 else self.configs
+    wanted = [c for c in candidates if all(c.all_kwargs().get(k) == v for k, v in _state.choice.items())]
+    if not wanted:
+        have = "; ".join(str(c) for c in candidates)
+        raise ValueError(f"no configuration of {self.base_fn.__name__} has {_state.choice}; there are: {have}")
+    chosen = self.best_config = wanted[0]
+    _state.config = str(chosen)
+    try:
+        if chosen.pre_hook is not None:
+            chosen.pre_hook({**self.nargs, **kwargs, **chosen.all_kwargs()})
+        return self.fn.run(*args, **kwargs, **chosen.all_kwargs())
+    finally:
+        _state.config, self.nargs = "", None
+
+
+def _innermost(function: Any) -> Any:
+    while not isinstance(function, InterpretedFunction) and hasattr(function, "fn"):
+        function = function.fn
+    return function
