@@ -47,5 +47,5 @@ def to_memory(values: np.ndarray, dtype: Any) -> np.ndarray:
     if scalar.is_ptr():
         return values
     if scalar.name in NARROW:
-        return encode(values, scalar.name)  # exact: the value is one that the format has
+        return encode(values, scalar.name, saturate=False)  # a copy: the value is one that the format has
     return values.astype(stored(dtype), copy=False)
