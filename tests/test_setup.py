@@ -310,6 +310,27 @@ def test_dev_comes_on_top_and_stays(clone):
     assert clone.setup("lab").stdout == ""
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Triton has wheels for Linux only")
+def test_the_other_triton_is_for_tests_and_comes_once(clone):
+    clone.setup("lab")
+    assert not [line for line in clone.steps() if "--target" in line]
+    assert clone.setup("dev").returncode == 0
+    (asked,) = [line for line in clone.steps() if "--target" in line]
+    folder = clone.root / ".venv" / "triton-3.6"
+    assert asked.endswith(f"--no-deps --upgrade --target {folder} triton==3.6.0")
+    (folder / "triton-3.6.0.dist-info").mkdir(parents=True)
+    (clone.root / "constraints" / "cpu.txt").open("a").write("# changed\n")
+    assert clone.setup("dev").returncode == 0
+    assert not [line for line in clone.steps() if "--target" in line]
+
+
+def test_both_supported_tritons_are_pinned_one_beside_the_other():
+    assert plans.triton_beside("cpu", "Linux", ("dev",)) == "3.6.0"
+    assert plans.triton_beside("cuda", "Linux", ("dev",)) == str(pins("cpu")["triton"].specifier).removeprefix("==")
+    assert pins("gpu")["triton"].specifier.contains("3.6.0")
+    assert plans.triton_beside("cpu", "Darwin", ("dev",)) == plans.triton_beside("cpu", "Linux", ()) == ""
+
+
 def test_a_changed_pin_is_installed_in_place(clone):
     clone.setup("dev")
     with open(clone.root / "constraints" / "cpu.txt", "a") as file:
@@ -451,6 +472,10 @@ def test_a_full_disk_is_seen_before_it_is_full(monkeypatch):
     steps.enough_disk(plans.choose("system", "Linux", None))
     with pytest.raises(SetupError, match=r"2\.9 GB.*TORCH=cpu fills about 3 GB"):
         steps.enough_disk(plans.choose("cpu", "Linux", None))
+    monkeypatch.setattr(steps.shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(0, 0, 3.1e9))
+    steps.enough_disk(plans.choose("cpu", "Linux", None))
+    with pytest.raises(SetupError, match=r"3\.1 GB.*fills about 4 GB"):  # with the other Triton
+        steps.enough_disk(plans.choose("cpu", "Linux", None), "3.6.0")
 
 
 @pytest.mark.skipif(os.path.exists("/proc/driver/nvidia"), reason="this machine has a driver of its own")

@@ -79,12 +79,12 @@ def read_mark():
         return {}
 
 
-def empty_venv(plan):
+def empty_venv(plan, beside):
     """A new .venv, marked as ours before anything else is in it."""
     if os.path.lexists(VENV):
         say("removing the .venv of an earlier, unfinished or different set-up")
         remove(VENV)
-    steps.enough_disk(plan)
+    steps.enough_disk(plan, beside)
     os.mkdir(VENV)
     write_mark(made=True, state="building")
     steps.make_venv(plan)
@@ -103,17 +103,20 @@ def setup(extras):
     start = time.monotonic()
     open(steps.LOG, "w", encoding="utf-8").close()
     say(f"Python {version}, TORCH={plan.torch}" + (f" ({plan.remark})" if plan.remark else ""))
+    if todo == "update":
+        extras = sorted({*extras, *mark.get("extras", ())})
+    beside = plans.triton_beside(plan.torch, platform.system(), extras)
     if todo == "build":
-        empty_venv(plan)
+        empty_venv(plan, beside)
         made = True
     else:
         made = bool(mark.get("made"))
-        extras = sorted({*extras, *mark.get("extras", ())})
         write_mark(made=made, state="building")
     constraints = os.path.join(ROOT, plan.constraints)
     if plan.torch == "system":
         constraints = steps.use_system_torch()
     steps.install_torch(plan, constraints)
+    steps.install_triton_beside(beside)
     steps.install_course(plan, constraints, extras)
     steps.verify(plan)
     write_mark(made=made, state="ready", place=place, content=content, extras=list(extras))

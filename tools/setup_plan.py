@@ -24,6 +24,10 @@ PYTORCH_INDEX = "https://download.pytorch.org/whl/"  # + cpu or cu126: PyTorch's
 # 13.0; PyTorch's own index has the same release with CUDA 12.6.
 MIN_DRIVER_CUDA13 = "580.65.06"
 MIN_DRIVER_CUDA12 = "525.60.13"
+# The other Triton that every kernel must compile with: 3.6 beside the CPU build's 3.7, and 3.7 beside the CUDA build's 3.6.
+# It lies in a folder of its own, which only the tests put on a path, and needs nothing but itself.
+TRITON_BESIDE = {"cpu": "3.6.0", "system": "3.6.0", "cuda": "3.7.1"}
+BESIDE_GB = 1  # 640 MB, rounded up
 
 
 class Plan(NamedTuple):
@@ -118,6 +122,11 @@ def for_system_torch(constraints_text, numpy, triton):
     elif triton and not in_range(triton, ">=3.7"):
         kept.append("numpy<2.4")
     return "\n".join(kept) + "\n"
+
+
+def triton_beside(torch, system, extras):
+    """The Triton to install beside the main one: for tests, where Triton has wheels. "" for none."""
+    return TRITON_BESIDE[torch] if "dev" in extras and system == "Linux" else ""
 
 
 def fingerprint(*parts):

@@ -159,6 +159,14 @@ def install_course(plan, constraints, extras):
     step(f"{size}Jupyter, nbgrader and the rest", course)
 
 
+def install_triton_beside(version):
+    """Another Triton in .venv/triton-3.6, which no import finds; nothing to do where it is already."""
+    folder = os.path.join(VENV, "triton-" + ".".join(version.split(".")[:2]))
+    if version and not os.path.isdir(os.path.join(folder, f"triton-{version}.dist-info")):
+        wish = f"triton=={version}"
+        step(f"{wish} (about 190 MB) beside it, for tests", pip("--no-deps", "--upgrade", "--target", folder, wish))
+
+
 def verify(plan):
     """The library imports, and a CPU set-up holds no CUDA package."""
     step("first import", [PYTHON, "-c", "import course_lib, torch, jupyterlab, nbgrader"])
@@ -173,10 +181,12 @@ def verify(plan):
         )
 
 
-def enough_disk(plan):
+def enough_disk(plan, beside=""):
+    """SetupError where the disk has no room for the plan, and for another Triton beside it."""
     free_gb = shutil.disk_usage(ROOT).free / 1e9
-    if free_gb < plan.needs_gb:
+    needs_gb = plan.needs_gb + (plans.BESIDE_GB if beside else 0)
+    if free_gb < needs_gb:
         raise SetupError(
-            f"{free_gb:.1f} GB of disk are free here and TORCH={plan.torch} fills about {plan.needs_gb} GB: "
+            f"{free_gb:.1f} GB of disk are free here and TORCH={plan.torch} fills about {needs_gb} GB: "
             "free some and run the same command again."
         )
