@@ -4,7 +4,6 @@ Every builder operation that touches memory (loads, stores, atomics, descriptors
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -23,10 +22,12 @@ class Access:
     offsets: np.ndarray
     itemsize: int
     mask: np.ndarray | None  # None: every lane is active
+    low: int = 0  # smallest and largest of the offsets
+    high: int = 0
 
     @property
     def elements(self) -> np.ndarray:
-        return self.offsets // self.itemsize
+        return self.offsets >> (self.itemsize.bit_length() - 1)
 
 
 def locate(launch: Launch, pointers: Value, mask: Value | None, itemsize: int, verb: str) -> Access:
@@ -54,9 +55,9 @@ def locate(launch: Launch, pointers: Value, mask: Value | None, itemsize: int, v
     low, high = int(offsets.min()), int(offsets.max())
     if not (region.dense and low >= region.first and high + itemsize <= region.end):
         region = _look_closer(launch, region, offsets, itemsize, lanes, verb)
-    if low % itemsize or (itemsize > 1 and (offsets % itemsize).any()) or storage.start % itemsize:
+    if itemsize > 1 and (int(np.bitwise_or.reduce(offsets, axis=None)) | storage.start) & (itemsize - 1):
         raise launch.mistake("misaligned", f"the address to {verb} in {region.arg} is no multiple of {itemsize} bytes")
-    return Access(storage, region, offsets, itemsize, lanes)
+    return Access(storage, region, offsets, itemsize, lanes, low, high)
 
 
 def _look_closer(
@@ -196,7 +197,6 @@ def unravel(linear: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
 
 
 def count(launch: Launch, access: Access, kind: str) -> None:
-    """Tell the ledger, if there is one."""
+    """Tell the ledger, if there is one. kind: "load", "store" or "atomic"."""
     if launch.account is not None and access.storage is not None:
-        offsets: Any = access.offsets
-        launch.account.access(kind, access.region, offsets, access.itemsize, launch.line(), launch.linear)
+        launch.account.access(kind, access, launch.line(), launch.linear)

@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from .formats import NARROW, round_to
 from .numpy_types import computed, from_memory, stored, to_memory
-from .rounding import float_to_int, narrow, tf32
+from .rounding import float_to_int, fused, narrow, tf32, to_float
 from .values import WRAPPED, Doubt, Origin, Value, joined
 
 INT32_LIMIT = 2**31
@@ -158,6 +157,8 @@ class Arithmetic:
         every = "ALL" in str(propagate_nans)
         smaller, larger = (np.minimum, np.maximum) if every else (np.fmin, np.fmax)
         data = smaller(larger(arg.data, low.data), high.data)
+        if self.launch.account is not None:
+            self.launch.account.ledger.elementwise_flops += 2 * data.size
         return Value(data, arg.dtype.scalar, doubt=joined(data.shape, arg.doubt, low.doubt, high.doubt))
 
     def create_select(self, condition: Value, lhs: Value, rhs: Value) -> Value:
@@ -175,24 +176,22 @@ class Arithmetic:
         return Value(data, lhs.dtype.scalar, arg=same, doubt=doubt)
 
     def create_fma(self, x: Value, y: Value, z: Value) -> Value:
-        wide = np.float64 if x.data.dtype != np.float64 else np.longdouble
-        data = (x.data.astype(wide) * y.data.astype(wide) + z.data.astype(wide)).astype(z.data.dtype)
+        dtype = z.dtype.scalar
+        if not dtype.is_floating():
+            raise self.launch.mistake("refused", f"tl.fma is for floats, got {dtype}; write x * y + z")
+        data = fused(x.data, y.data, z.data, dtype)
         if self.launch.account is not None:
             self.launch.account.ledger.elementwise_flops += 2 * data.size
-        return Value(narrow(data, z.dtype.scalar), z.dtype.scalar, doubt=joined(data.shape, x.doubt, y.doubt, z.doubt))
+        return Value(data, dtype, doubt=joined(data.shape, x.doubt, y.doubt, z.doubt))
 
     # -- casts ---------------------------------------------------------------------------------------------------------
 
     def _cast(self, src: Value, dst_type: Any, toward_zero: bool = False) -> Value:
         dtype = dst_type.scalar
-        if dtype.name in NARROW:
-            data = round_to(src.data, dtype.name, toward_zero=True) if toward_zero else round_to(src.data, dtype.name)
-        elif src.dtype.scalar.is_floating() and dtype.is_int():
+        if dtype.is_floating():
+            data = to_float(src.data, dtype, toward_zero)
+        elif src.dtype.scalar.is_floating():
             data = float_to_int(src.data, computed(dtype))
-        elif toward_zero and dtype.is_fp16():
-            near = src.data.astype(np.float16)
-            away = np.abs(near.astype(src.data.dtype)) > np.abs(src.data)
-            data = np.where(away, np.nextafter(near, np.float16(0)), near)
         else:
             data = src.data.astype(computed(dtype))
         return Value(data, dtype, doubt=src.doubt)

@@ -59,15 +59,20 @@ def run_grid(
     before, builder.launch = builder.launch, launch
     builder.aim_at(target)
     language.apply()
+    stopped = "the launch was interrupted"
     try:
         with np.errstate(all="ignore"):
             values = {name: value if name in executor.constexprs else as_value(value, name) for name, value in bound.items()}
             _run_programs(fn, launch, values)
+        stopped = ""
+    except Exception as error:
+        stopped = str(error)
+        raise
     finally:
         language.restore()
         builder.launch = before
         if account is not None:
-            account.close()
+            account.close(stopped)
         executor._restore_args_dev(args, args_host, kwargs, kwargs_host)
 
 

@@ -1,11 +1,17 @@
 """The memory ledger: what a launch *requests*, exactly, before any cache.
 
 Requested  bytes of all active lanes of all loads and stores of all programs; a GPU's caches may serve part of them
-Distinct   bytes of different elements: the least that any cache could leave
+Distinct   bytes at different addresses: the least that any cache could leave. Loaded and stored bytes are told apart, so an
+           element that is read and written counts in both; an atomic update counts as a store
 Sectors    32-byte pieces touched by one access (one tl.load or tl.store of one program), added up over accesses: what a
            coalesced access asks of the L1 cache. Source of the 32 bytes: NVIDIA CUDA C++ Best Practices Guide, "Coalesced
            Access to Global Memory"
-FLOPs      2*M*N*K for each tl.dot, by the type of its inputs; other arithmetic on floats is counted apart, one for each element
+Atomics    bytes and elements only: how many sectors an update moves is the cache's affair
+FLOPs      2*M*N*K for each tl.dot of whole blocks, padding included, by the type of its inputs
+Elementwise  one for each element of the result of + - * / % min max on floats (-x is 0 - x), two for fma and clamp, n - 1 for a
+           sum, max, min or scan of n; none for casts, comparisons, tl.where, abs, floor and ceil, or for integers
+Special    one for each element of exp, exp2, log, log2, sin, cos, sqrt, rsqrt, erf and "divide" (which is elementwise as well)
+A lane that is masked off asks for nothing; an access without an active lane is no access.
 """
 
 from collections.abc import Mapping
@@ -106,6 +112,7 @@ class LaunchLedger:
     special_calls: dict[str, int] = field(default_factory=dict)
     touched: dict[str, Touched] = field(default_factory=dict)
     config: str = ""  # the autotuner's configuration that ran
+    complete: bool = False  # False: a mistake ended the launch (see notes), and what is counted ends there
     notes: list[str] = field(default_factory=list)
 
     @property

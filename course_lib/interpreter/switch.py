@@ -14,7 +14,7 @@ import triton
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import InterpretedFunction
 
-from . import canary
+from . import canary, entry
 from .launch import run_grid
 from .ledger import LaunchLedger, Ledger
 from .rewrite import rewritten
@@ -92,17 +92,23 @@ def ledger(
     """Count the launches inside the block.
 
     pictures  also keep which program touched which element (`LaunchLedger.touched`)
-    config    the autotuner's configuration to run, by its constants ({"BLOCK": 64}); default: the first valid one
+    config    the autotuner's configuration to run, by its constants ({"BLOCK": 64}); default: as in the block around
     checks    mistakes to look for inside the block (default: as enabled, else none)
+    Blocks nest, and a launch is in the book of each block that it ran in. A launch that ends with a mistake stays in the book,
+    with `complete` False.
     Raises RuntimeError where kernels are compiled for a GPU (use interpreter.ledger_of there), or Triton is not known.
     """
     if refusal := version_refusal():
         raise RuntimeError(refusal)
+    if (now := entry.state()).mode != "interpreter":
+        cure = "interpreter.ledger_of counts a launch in a process of its own"
+        raise RuntimeError(f"only interpreted launches are counted, and here: {now.reason} {cure}.")
     was_on, before = _state.on, (_state.checks, _state.target, _state.choice)
     book = Ledger()
     wanted = checks if checks is not None else (_state.checks if was_on else NONE)
     enable(wanted, target=target or _state.target)
-    _state.choice = dict(config or {})
+    if config is not None:
+        _state.choice = dict(config)
     _state.books.append((book, pictures))
     try:
         yield book
