@@ -5,7 +5,7 @@
 """
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +26,10 @@ KNOWN_VERSIONS = ("3.6", "3.7")
 
 @dataclass
 class _State:
-    """What holds now. books: the open ledgers, innermost last; choice: the autotuner's configuration asked for."""
+    """What holds now. books: the open ledgers, innermost last; choice: the autotuner's configuration asked for.
+
+    listener  called for each launch in place of running it: listener(kernel, grid, args, kwargs, config, run); `run(grid)` runs it
+    """
 
     on: bool
     checks: Checks
@@ -34,6 +37,7 @@ class _State:
     books: list[tuple[Ledger, bool]]
     choice: dict[str, int]
     config: str = ""
+    listener: Callable | None = None
 
 
 _state = _State(False, NONE, "", [], {})
@@ -86,6 +90,26 @@ def enabled() -> bool:
 
 
 @contextmanager
+def interpreting(checks: Checks | None = None, *, listener: Callable | None = None) -> Iterator[None]:
+    """Inside the block kernels run with these checks (default: all); every launch goes through `listener`, if there is one.
+
+    Raises RuntimeError for a Triton version that is not known.
+    """
+    was_on, before = _state.on, (_state.checks, _state.target, _state.listener)
+    if refusal := enable(checks, target=_state.target):
+        raise RuntimeError(refusal)
+    _state.listener = listener or _state.listener
+    try:
+        yield
+    finally:
+        if was_on:
+            enable(before[0], target=before[1])
+        else:
+            disable()
+        _state.checks, _state.target, _state.listener = before
+
+
+@contextmanager
 def ledger(
     *, pictures: bool = False, config: dict[str, int] | None = None, checks: Checks | None = None, target: str = ""
 ) -> Iterator[Ledger]:
@@ -131,15 +155,26 @@ def _patch() -> None:
 def _run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
     if warmup:
         return
+
+    def run(sizes: Any) -> None:
+        _launch(self, sizes, args, kwargs)
+
+    if _state.listener is not None:
+        _state.listener(self, grid, args, kwargs, _state.config, run)
+    else:
+        run(grid)
+
+
+def _launch(kernel: Any, grid: Any, args: tuple, kwargs: dict[str, Any]) -> None:
     if _state.checks.unwritten:
         canary.start()  # torch may have come after `enable`
     record, pictures = None, False
     if _state.books:
         pictures = any(wanted for _, wanted in _state.books)
-        record = LaunchLedger(self.fn.__name__, (0, 0, 0), config=_state.config)
+        record = LaunchLedger(kernel.fn.__name__, (0, 0, 0), config=_state.config)
         for book, _ in _state.books:
             book.launches.append(record)
-    run_grid(self, grid, args, kwargs, checks=_state.checks, target=target_of(_state.target), ledger=record, pictures=pictures)
+    run_grid(kernel, grid, args, kwargs, checks=_state.checks, target=target_of(_state.target), ledger=record, pictures=pictures)
 
 
 def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
