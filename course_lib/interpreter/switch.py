@@ -28,7 +28,7 @@ KNOWN_VERSIONS = ("3.6", "3.7")
 class _State:
     """What holds now. books: the open ledgers, innermost last; choice: the autotuner's configuration asked for.
 
-    listener  called for each launch in place of running it: listener(kernel, grid, args, kwargs, config, run); `run(grid)` runs it
+    listener  called in place of each launch: listener(kernel, grid, args, kwargs, config, run); `run(grid)` runs it
     """
 
     on: bool
