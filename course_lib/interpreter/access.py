@@ -6,11 +6,14 @@ Every builder operation that touches memory (loads, stores, atomics, descriptors
 from dataclasses import dataclass
 
 import numpy as np
+import triton.language as tl
 
 from . import canary
 from .memory import Region, Storage
 from .values import DOUBTS, MASKED_OFF, UNWRITTEN, WRAPPED, Doubt, Origin, Value
 from .watch import Launch
+
+MASK_IT = "Mask such lanes off, as in mask=index < n"
 
 
 @dataclass(slots=True)
@@ -30,17 +33,17 @@ class Access:
         return self.offsets >> (self.itemsize.bit_length() - 1)
 
 
-def locate(launch: Launch, pointers: Value, mask: Value | None, itemsize: int, verb: str) -> Access:
+def locate(launch: Launch, pointers: Value, mask: Value | None, itemsize: int, verb: str, cure: str = MASK_IT) -> Access:
     """Check every active lane; raises KernelMistake for the first one that is wrong. verb: "load from" or "store to"."""
     lanes = None
     if mask is not None:
         if mask.doubt is not None:
-            refuse_doubt(launch, mask.doubt, None, "decides whether a lane is active", MASKED_OFF | UNWRITTEN)
+            refuse_doubt(launch, mask.doubt, None, "mask, which decides whether a lane is active,", MASKED_OFF | UNWRITTEN)
         lanes = np.broadcast_to(mask.data, pointers.data.shape)
         if lanes.all():
             lanes = None
     if pointers.doubt is not None:
-        refuse_doubt(launch, pointers.doubt, lanes, f"is part of the address to {verb}", MASKED_OFF | UNWRITTEN | WRAPPED)
+        refuse_doubt(launch, pointers.doubt, lanes, f"address to {verb}", MASKED_OFF | UNWRITTEN | WRAPPED)
     active = pointers.data if lanes is None else pointers.data[lanes]
     if not active.size:
         return Access(None, None, active.astype(np.int64), itemsize, lanes)
@@ -48,20 +51,45 @@ def locate(launch: Launch, pointers: Value, mask: Value | None, itemsize: int, v
     if region is None:
         address = int(active.flat[0])
         raise launch.mistake(
-            "out of bounds", f"cannot {verb} address {address:#x}: no tensor passed to this launch lies there", index=address
-        )
+            "out of bounds",
+            f"cannot {verb} address {address:#x}, which was made from an integer: no tensor passed to this launch lies there. "
+            "Pass the tensor that it should point into to the launch as well, as one more argument",
+            index=address,
+        )  # fmt: skip
     storage = region.storage
     offsets = (active - np.uint64(storage.start)).view(np.int64)
     low, high = int(offsets.min()), int(offsets.max())
     if not (region.dense and low >= region.first and high + itemsize <= region.end):
-        region = _look_closer(launch, region, offsets, itemsize, lanes, verb)
+        region = _look_closer(launch, region, offsets, itemsize, lanes, verb, cure)
     if itemsize > 1 and (int(np.bitwise_or.reduce(offsets, axis=None)) | storage.start) & (itemsize - 1):
-        raise launch.mistake("misaligned", f"the address to {verb} in {region.arg} is no multiple of {itemsize} bytes")
+        offset = int(offsets.flat[int(np.flatnonzero(((offsets + storage.start) & (itemsize - 1)).ravel())[0])])
+        raise launch.mistake(
+            "misaligned",
+            f"cannot {verb} {region.index_of(offset)}: an access of {itemsize} bytes must start at a multiple of {itemsize}, "
+            f"and this one starts {(offset + storage.start) % itemsize} {_plural('byte', (offset + storage.start) % itemsize)} "
+            "after one. Start it at a multiple, or load narrower elements and put them together",
+            argument=region.arg, index=(offset - region.first) // region.itemsize, bounds=(0, region.num_elements),
+        )  # fmt: skip
     return Access(storage, region, offsets, itemsize, lanes, low, high)
 
 
+def apart(launch: Launch, pointers: Value, mask: Value | None) -> list[tuple[Value, Value]]:
+    """A block whose pointers lead into several tensors, as one (pointers, mask) for each; [] for all other blocks.
+
+    Only pointers made from integers, or chosen among arguments by tl.where, can do so.
+    """
+    if pointers.arg is not None or pointers.data.size == 1:
+        return []
+    lanes = np.ones(pointers.data.shape, bool) if mask is None else np.broadcast_to(mask.data, pointers.data.shape)
+    homes = launch.memory.storages_of(pointers.data)
+    there = np.unique(homes[lanes])
+    if there.size < 2:
+        return []
+    return [(pointers, Value(lanes & (homes == home), tl.int1, doubt=mask.doubt if mask else None)) for home in there]
+
+
 def _look_closer(
-    launch: Launch, region: Region, offsets: np.ndarray, itemsize: int, lanes: np.ndarray | None, verb: str
+    launch: Launch, region: Region, offsets: np.ndarray, itemsize: int, lanes: np.ndarray | None, verb: str, cure: str
 ) -> Region:
     """-> the tensor that all lanes lie in (or the pointer's own when they lie in several); raises for the first outside."""
     own = region.contains(offsets, itemsize)
@@ -78,42 +106,64 @@ def _look_closer(
     first = int(np.flatnonzero(~inside.ravel())[0])
     offset = int(offsets.ravel()[first])
     lane = int(np.flatnonzero(lanes.ravel())[first]) if lanes is not None else first
-    hit = _hit(launch, region, offset)
-    many = f"{int((~inside).sum())} of {inside.size} active lanes are outside, first lane {lane}"
-    flat, _ = divmod(offset - region.first, region.itemsize)
+    many = _many(int((~inside).sum()), inside.size, f" outside, the first is lane {lane}", " active")
     raise launch.mistake(
         "out of bounds",
-        f"cannot {verb} {region.index_of(offset)}: {region.arg} is {region.extent}; {many}{hit}",
-        argument=region.arg, index=flat, bounds=(0, region.num_elements),
+        f"cannot {verb} {region.index_of(offset)}: {region.arg} is {region.extent}{many and '; ' + many}"
+        f"{_hit(launch, region, offset)}. {cure}",
+        argument=region.arg, index=(offset - region.first) // region.itemsize, bounds=(0, region.num_elements),
     )  # fmt: skip
 
 
 def _hit(launch: Launch, region: Region, offset: int) -> str:
-    """Says when a wild pointer lands in another tensor of the launch, where a GPU would answer with that tensor's data."""
-    found = launch.memory.region_at(region.storage.start + offset)
-    return f". It lands in {found.arg}" if found and found is not region else ""
+    """Says what a wild pointer hits, where that is memory of another tensor that a GPU would read or overwrite silently."""
+    address = region.storage.start + offset
+    found = launch.memory.region_at(address) if address >= 0 else None
+    if found is None:
+        return ""
+    if found.contains(np.array([address - found.storage.start]), 1)[0]:
+        return f". A GPU would touch {found.arg} there" if found is not region else ""
+    return f". A GPU would touch memory there that belongs to the storage of {found.arg}, but to no argument"
+
+
+def _many(count: int, total: int, what: str, kind: str = "") -> str:
+    """ "1 of 8 lanes is wrong", "3 of 8 lanes are wrong", and nothing for a scalar."""
+    return f"{count} of {total}{kind} lanes {'is' if count == 1 else 'are'}{what}" if total > 1 else ""
+
+
+def _plural(noun: str, count: int) -> str:
+    return noun if count == 1 else f"{noun}s"
 
 
 def refuse_doubt(launch: Launch, doubt: Doubt, lanes: np.ndarray | None, what: str, kinds: int) -> None:
-    """Raise when an active lane's value has one of `kinds` of doubt."""
-    active = doubt.kinds if lanes is None else doubt.kinds[lanes]
+    """Raise when an active lane's value has one of `kinds` of doubt. what: the value's name, "address to load from"."""
+    active = doubt.kinds if lanes is None else np.broadcast_to(doubt.kinds, lanes.shape)[lanes]
     found = int(np.bitwise_or.reduce(active, axis=None)) & kinds if active.size else 0
     if not found:
         return
     kind = next(bit for bit in DOUBTS if found & bit)
-    origin = doubt.origins.get(kind)
-    name = {MASKED_OFF: "masked off", UNWRITTEN: "unwritten", WRAPPED: "overflow"}[kind]
-    cure = {
-        MASKED_OFF: "Give that load an other=, or mask this use as well",
-        UNWRITTEN: "Write it first (torch.zeros, an earlier store), or mask the lane",
-        WRAPPED: "Make one factor int64 first: tl.program_id(0).to(tl.int64)",
+    origin = doubt.origins.get(kind, Origin(0, "", ""))
+    there = f"line {origin.line} `{origin.text}`" if origin.line else "an earlier line"
+    name, cause, cure = {
+        MASKED_OFF: (
+            "masked off",
+            f"lanes of {origin.detail} that {there} masked off without other=, so what they hold is undefined",
+            "Give that load an other=, or mask this use as well",
+        ),
+        UNWRITTEN: (
+            "unwritten",
+            f"{origin.detail}, which nobody has written; {there} read it",
+            "Write it first (torch.zeros, an earlier store), or mask these lanes",
+        ),
+        WRAPPED: (
+            "overflow",
+            f"{there}, where {origin.detail} and wraps around",
+            "Make one factor int64 before multiplying, as in tl.program_id(0).to(tl.int64)",
+        ),
     }[kind]
-    count = int(np.count_nonzero(active & kind))
-    began = f" from line {origin.line} `{origin.text}`: {origin.detail}" if origin else ""
+    many = _many(int(np.count_nonzero(active & kind)), active.size, " affected")
     raise launch.mistake(
-        name,
-        f"a value that {what} comes{began} ({DOUBTS[kind]}; {count} of {active.size} lanes). {cure}.",
-        argument=origin.detail.split("[")[0] if origin and "[" in origin.detail else "",
+        name, f"the {what} depends on {cause}{many and f' ({many})'}. {cure}", argument=origin.argument, index=origin.index
     )
 
 
@@ -136,21 +186,32 @@ def _load_doubt(launch: Launch, access: Access, shape: tuple[int, ...], bits: np
     kinds, origins = None, {}
     if launch.checks.masked and no_other and access.mask is not None:
         kinds = np.where(access.mask, np.uint8(0), np.uint8(MASKED_OFF))
-        line = launch.line()
-        origins[MASKED_OFF] = Origin(line.number, line.text, f"{access.region.arg if access.region else 'a tensor'}[masked off]")
-    if launch.checks.unwritten and access.storage is not None and canary.is_planted(access.storage):
-        fresh = canary.unwritten(access.storage, access.offsets, access.itemsize, access.region.dtype)
-        if fresh.any():
-            if kinds is None:
-                kinds = np.zeros(shape, np.uint8)
-            if access.mask is None:
-                kinds |= np.where(fresh.reshape(shape), np.uint8(UNWRITTEN), np.uint8(0))
-            else:
-                kinds[access.mask] |= np.where(fresh, np.uint8(UNWRITTEN), np.uint8(0))
-            line = launch.line()
-            where = int(access.offsets.ravel()[int(np.flatnonzero(fresh.ravel())[0])])
-            origins[UNWRITTEN] = Origin(line.number, line.text, access.region.index_of(where))
+        line, name = launch.line(), access.region.arg if access.region else ""
+        origins[MASKED_OFF] = Origin(line.number, line.text, name or "a tensor", name)
+    fresh = unwritten(launch, access)
+    if fresh is not None:
+        kinds = np.zeros(shape, np.uint8) if kinds is None else kinds
+        if access.mask is None:
+            kinds |= np.where(fresh.reshape(shape), np.uint8(UNWRITTEN), np.uint8(0))
+        else:
+            kinds[access.mask] |= np.where(fresh, np.uint8(UNWRITTEN), np.uint8(0))
+        origins[UNWRITTEN] = unwritten_origin(launch, access, fresh)
     return Doubt(kinds, origins) if kinds is not None else None
+
+
+def unwritten(launch: Launch, access: Access) -> np.ndarray | None:
+    """For the active lanes: True where nobody wrote; None where all is written (or nobody asks)."""
+    if not launch.checks.unwritten or access.storage is None or not canary.is_planted(access.storage):
+        return None
+    fresh = canary.unwritten(access.storage, access.offsets, access.itemsize, access.region.dtype)
+    return fresh if fresh.any() else None
+
+
+def unwritten_origin(launch: Launch, access: Access, fresh: np.ndarray) -> Origin:
+    line, region = launch.line(), access.region
+    offset = int(access.offsets.ravel()[int(np.flatnonzero(fresh.ravel())[0])])
+    index = (offset - region.first) // region.itemsize
+    return Origin(line.number, line.text, region.index_of(offset), region.arg, index)
 
 
 def store(launch: Launch, access: Access, bits: np.ndarray) -> None:
@@ -164,7 +225,7 @@ def store(launch: Launch, access: Access, bits: np.ndarray) -> None:
 
 
 def _note_writer(launch: Launch, access: Access) -> None:
-    """Remember which program stores where; a second program at one address is a race."""
+    """Remember which program stores where; a second program at one address is a race, unless it holds a lock."""
     unit = access.region.itemsize if access.region.itemsize <= access.itemsize else 1
     writers = launch.writers.get(access.storage.start)
     if writers is None or writers[0] > unit:
@@ -177,15 +238,17 @@ def _note_writer(launch: Launch, access: Access) -> None:
     for step in range(max(1, access.itemsize // unit)):
         before = last[places + step]
         clash = (before >= 0) & (before != launch.linear)
-        if clash.any():
+        if clash.any() and launch.lock_holder != launch.linear:
             first = int(np.flatnonzero(clash.ravel())[0])
             offset, program = int(access.offsets.ravel()[first]), int(before.ravel()[first])
             raise launch.mistake(
                 "race",
-                f"stores to {access.region.index_of(offset)}, which program {unravel(program, launch.grid)} stored to as well: "
-                "which of them stays depends on their order. Give each program its own elements, or use tl.atomic_add.",
-                argument=access.region.arg, index=(offset - access.region.first) // access.region.itemsize,
-            )  # fmt: skip
+                f"stores to {access.region.index_of(offset)}, where program {unravel(program, launch.grid)} has stored as well: "
+                "which of the two values stays depends on their order. Give each program its own elements, or use tl.atomic_add",
+                argument=access.region.arg,
+                index=(offset - access.region.first) // access.region.itemsize,
+                bounds=(0, access.region.num_elements),
+            )
         last[places + step] = launch.linear
 
 

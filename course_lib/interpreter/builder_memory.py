@@ -10,7 +10,7 @@ import triton.language as tl
 from . import access
 from .numpy_types import computed, from_memory, stored, to_memory
 from .rounding import narrow
-from .values import MASKED_OFF, UNWRITTEN, Value, joined
+from .values import MASKED_OFF, UNWRITTEN, WRAPPED, Doubt, Origin, Value, joined
 
 _ANY = MASKED_OFF | UNWRITTEN
 
@@ -40,8 +40,10 @@ class Descriptor:
             if axis in checked:
                 inside = inside & (index >= 0) & (index < int(self.shape[axis].data.reshape(-1)[0]))
         address = self.base.data.reshape(-1)[0] + np.broadcast_to(place * itemsize, self.block_shape).astype(np.uint64)
-        doubt = joined(address.shape, *(o.doubt for o in offsets)) if any(o.doubt for o in offsets) else None
-        mask = Value(np.broadcast_to(inside, self.block_shape), tl.int1)
+        shape = tuple(self.block_shape)
+        doubt = joined(shape, *(part.doubt for part in (self.base, *offsets, *self.strides)))
+        bounds = joined(shape, *(part.doubt for axis in checked for part in (offsets[axis], self.shape[axis])))
+        mask = Value(np.broadcast_to(inside, self.block_shape), tl.int1, doubt=bounds)
         return Value(address, self.base.dtype.scalar, self.base.arg, doubt), mask
 
 
@@ -63,12 +65,14 @@ class MemoryOperations:
         return self.create_masked_load(ptr, None, None, cache, eviction, is_volatile)
 
     def create_masked_load(self, ptr: Value, mask: Value | None, other: Value | None, *_: Any) -> Value:
-        return self._load(ptr, mask, None if other is None else other, "load from")
+        return self._load(ptr, mask, other)
 
-    def _load(self, ptr: Value, mask: Value | None, other: Value | None, verb: str) -> Value:
+    def _load(self, ptr: Value, mask: Value | None, other: Value | None, cure: str = access.MASK_IT) -> Value:
         dtype = ptr.get_element_ty()
         launch = self.launch
-        found = access.locate(launch, ptr, mask, stored(dtype).itemsize, verb)
+        if parts := access.apart(launch, ptr, mask):
+            return _laid_together([(self._load(*part, other, cure), part[1]) for part in parts])
+        found = access.locate(launch, ptr, mask, stored(dtype).itemsize, "load from", cure)
         access.count(launch, found, "load")
         fill = None if other is None else to_memory(other.data, dtype).view(f"u{stored(dtype).itemsize}")
         checked = launch.checks.masked or launch.checks.unwritten
@@ -81,11 +85,18 @@ class MemoryOperations:
         self.create_masked_store(ptr, value, None, cache, eviction)
 
     def create_masked_store(self, ptr: Value, value: Value, mask: Value | None, *_: Any) -> None:
+        self._store(ptr, value, mask)
+
+    def _store(self, ptr: Value, value: Value, mask: Value | None, cure: str = access.MASK_IT) -> None:
         dtype = ptr.get_element_ty()
         launch = self.launch
-        found = access.locate(launch, ptr, mask, stored(dtype).itemsize, "store to")
+        if parts := access.apart(launch, ptr, mask):
+            for pointers, active in parts:
+                self._store(pointers, value, active, cure)
+            return
+        found = access.locate(launch, ptr, mask, stored(dtype).itemsize, "store to", cure)
         if value.doubt is not None:
-            access.refuse_doubt(launch, value.doubt, found.mask, "is stored", _ANY)
+            access.refuse_doubt(launch, value.doubt, found.mask, "value stored here", _ANY)
         access.count(launch, found, "store")
         bits = to_memory(value.data, dtype).view(f"u{stored(dtype).itemsize}")
         access.store(launch, found, np.broadcast_to(bits, ptr.data.shape))
@@ -94,25 +105,28 @@ class MemoryOperations:
 
     def create_atomic_rmw(self, operation: Any, ptr: Value, value: Value, mask: Value, sem: Any, scope: Any) -> Value:
         """Lanes update one after the other, each returning what it found; programs do as well, in the order they run."""
-        name, dtype = str(operation).rsplit(".", 1)[-1], value.dtype.scalar
-        if name not in _UPDATES:
-            raise self.launch.mistake("refused", f"the atomic operation {name} is not known; known: {', '.join(_UPDATES)}")
-        return self._atomic(ptr, value, mask, lambda old, new: narrow(_UPDATES[name](old, new), dtype))
+        return self._atomic(str(operation).rsplit(".", 1)[-1], ptr, value, mask)
 
     def create_atomic_cas(self, ptr: Value, expected: Value, value: Value, sem: Any, scope: Any) -> Value:
-        return self._atomic(ptr, value, None, np.equal, expected)
+        self.launch.lock_holder = self.launch.linear
+        return self._atomic("CAS", ptr, value, None, expected)
 
-    def _atomic(self, ptr: Value, value: Value, mask: Value | None, update: Callable, expected: Value | None = None) -> Value:
+    def _atomic(self, name: str, ptr: Value, value: Value, mask: Value | None, expected: Value | None = None) -> Value:
         launch, dtype = self.launch, value.dtype.scalar
+        if name not in _UPDATES:
+            raise launch.mistake("refused", f"the atomic operation {name} is not known; known: {', '.join(_UPDATES)}")
+        if parts := access.apart(launch, ptr, mask):
+            return _laid_together([(self._atomic(name, pointers, value, active, expected), active) for pointers, active in parts])
         itemsize, shape = stored(dtype).itemsize, ptr.data.shape
         found = access.locate(launch, ptr, mask, itemsize, "update")
         for used in (value, expected):
             if used is not None and used.doubt is not None:
-                access.refuse_doubt(launch, used.doubt, found.mask, "is used by an atomic", _ANY)
+                access.refuse_doubt(launch, used.doubt, found.mask, "value that this atomic uses", _ANY)
+        doubt = self._atomic_doubt(name, found, shape)
         access.count(launch, found, "atomic")
         old = np.zeros(shape, computed(dtype))
         if found.storage is None:
-            return Value(old, dtype)
+            return Value(old, dtype, doubt=doubt)
         lanes = np.ones(shape, bool) if found.mask is None else found.mask
         memory, places = found.storage.view(itemsize), found.elements.ravel()
         new = np.broadcast_to(value.data, shape)[lanes]
@@ -122,10 +136,30 @@ class MemoryOperations:
             at = places[turn]
             current = from_memory(memory[at].view(stored(dtype)), dtype)
             before[turn] = current
-            after = update(current, new[turn]) if wanted is None else np.where(current == wanted[turn], new[turn], current)
+            if wanted is None:
+                after = narrow(_UPDATES[name](current, new[turn]), dtype)
+            else:
+                after = np.where(current == wanted[turn], new[turn], current)
             memory[at] = to_memory(after.astype(computed(dtype)), dtype).view(memory.dtype)
         old[lanes] = before
-        return Value(old, dtype)
+        return Value(old, dtype, doubt=doubt)
+
+    def _atomic_doubt(self, name: str, found: access.Access, shape: tuple[int, ...]) -> Doubt | None:
+        """The doubt of what an atomic returns: lanes masked off, and what an exchange found. Updating unwritten memory is refused."""
+        launch, doubt = self.launch, None
+        if launch.checks.masked and found.mask is not None:
+            line, arg = launch.line(), found.region.arg if found.region else ""
+            origin = Origin(line.number, line.text, f"the result of an atomic on {arg or 'a tensor'}", arg)
+            doubt = Doubt(np.where(found.mask, np.uint8(0), np.uint8(MASKED_OFF)), {MASKED_OFF: origin})
+        fresh = access.unwritten(launch, found)
+        if fresh is None:
+            return doubt
+        kinds = np.zeros(shape, np.uint8)
+        kinds[... if found.mask is None else found.mask] = np.where(fresh, np.uint8(UNWRITTEN), np.uint8(0))
+        unwritten = Doubt(kinds, {UNWRITTEN: access.unwritten_origin(launch, found, fresh)})
+        if name != "XCHG":
+            access.refuse_doubt(launch, unwritten, found.mask, "value that this atomic updates", _ANY)
+        return joined(shape, doubt, unwritten)
 
     # -- tensor descriptors and block pointers -------------------------------------------------------------------------
 
@@ -148,31 +182,40 @@ class MemoryOperations:
             )
         return Descriptor(base, shape, strides, list(block_shape), padding)
 
-    def create_descriptor_load(self, desc: Descriptor, indices: list[Value], *_: Any) -> Value:
-        pointers, inside = desc.pointers(indices, range(len(desc.block_shape)))
-        return self._load(pointers, inside, self._padding(desc, pointers), "load from")
+    def _described(self, desc: Descriptor, indices: Sequence[Value]) -> tuple[Value, Value]:
+        """-> (addresses, mask) of a block. Coordinates that wrapped around are wrong even where the whole block is masked off."""
+        for index in indices:
+            if index.doubt is not None:
+                access.refuse_doubt(self.launch, index.doubt, None, "coordinate of this block", _ANY | WRAPPED)
+        return desc.pointers(indices, range(len(desc.block_shape)))
 
-    def _padding(self, desc: Descriptor, pointers: Value) -> Value:
+    def create_descriptor_load(self, desc: Descriptor, indices: list[Value], *_: Any) -> Value:
+        pointers, inside = self._described(desc, indices)
+        return self._load(pointers, inside, self._padding(desc.padding, pointers), _DESCRIBED)
+
+    def _padding(self, padding: Any, pointers: Value) -> Value:
         dtype = pointers.get_element_ty()
-        fill = float("nan") if "NAN" in str(desc.padding).upper() else 0
+        fill = float("nan") if "NAN" in str(padding).upper() else 0
         return Value(np.full(pointers.data.shape, fill).astype(computed(dtype)), dtype)
 
     def create_descriptor_store(self, desc: Descriptor, value: Value, indices: list[Value]) -> None:
-        pointers, inside = desc.pointers(indices, range(len(desc.block_shape)))
-        self.create_masked_store(pointers, value, inside)
+        pointers, inside = self._described(desc, indices)
+        self._store(pointers, value, inside, _DESCRIBED)
 
     def create_descriptor_reduce(self, kind: Any, desc: Descriptor, value: Value, indices: list[Value]) -> None:
-        pointers, inside = desc.pointers(indices, range(len(desc.block_shape)))
-        name, dtype = str(kind).rsplit(".", 1)[-1], value.dtype.scalar
-        self._atomic(pointers, value, inside, lambda old, new: narrow(_UPDATES[name](old, new), dtype))
+        pointers, inside = self._described(desc, indices)
+        self._atomic(str(kind).rsplit(".", 1)[-1], pointers, value, inside)
 
     def create_descriptor_gather(self, desc: Descriptor, x_offsets: Value, y_offset: Value, type: Any) -> Value:
-        rows = [self.create_descriptor_load(desc, [_scalar(x), y_offset]) for x in x_offsets.data.reshape(-1)]
-        return Value(np.concatenate([row.data for row in rows]), desc.base.dtype.element_ty)
+        rows = [self.create_descriptor_load(desc, [_element(x_offsets, i), y_offset]) for i in range(x_offsets.data.size)]
+        kinds = [row.doubt.kinds if row.doubt else np.zeros(row.data.shape, np.uint8) for row in rows]
+        origins = {kind: origin for row in rows if row.doubt for kind, origin in row.doubt.origins.items()}
+        doubt = Doubt(np.concatenate(kinds), origins) if origins else None
+        return Value(np.concatenate([row.data for row in rows]), desc.base.dtype.element_ty, doubt=doubt)
 
     def create_descriptor_scatter(self, desc: Descriptor, value: Value, x_offsets: Value, y_offset: Value) -> None:
-        for i, x in enumerate(x_offsets.data.reshape(-1)):
-            self.create_descriptor_store(desc, value.moved(lambda v, i=i: v[i : i + 1]), [_scalar(x), y_offset])
+        for i in range(x_offsets.data.size):
+            self.create_descriptor_store(desc, value.moved(lambda v, i=i: v[i : i + 1]), [_element(x_offsets, i), y_offset])
 
     def create_make_block_ptr(
         self, base: Value, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any
@@ -180,22 +223,38 @@ class MemoryOperations:
         return Descriptor(base, shape, strides, list(block_shape), None, [o.clone() for o in offsets], order)
 
     def create_advance(self, ptr: Descriptor, offsets: list[Value]) -> Descriptor:
-        moved = [Value(old.data + step.data, old.dtype) for old, step in zip(ptr.offsets, offsets, strict=True)]
+        moved = [self.create_add(old, step) for old, step in zip(ptr.offsets, offsets, strict=True)]
         return Descriptor(ptr.base, ptr.shape, ptr.strides, ptr.block_shape, ptr.padding, moved, ptr.order)
 
     def create_tensor_pointer_load(self, ptr: Descriptor, boundary_check: Any, padding: Any, *_: Any) -> Value:
         pointers, inside = ptr.pointers(ptr.offsets, boundary_check)
-        ptr.padding = padding
-        other = self._padding(ptr, pointers) if padding is not None else None
-        return self._load(pointers, inside if boundary_check else None, other, "load from")
+        other = self._padding(padding, pointers) if padding is not None else None
+        return self._load(pointers, inside if boundary_check else None, other, _BLOCK_POINTER)
 
     def create_tensor_pointer_store(self, ptr: Descriptor, value: Value, boundary_check: Any, *_: Any) -> None:
         pointers, inside = ptr.pointers(ptr.offsets, boundary_check)
-        self.create_masked_store(pointers, value, inside if boundary_check else None)
+        self._store(pointers, value, inside if boundary_check else None, _BLOCK_POINTER)
 
 
-def _scalar(value: Any) -> Value:
-    return Value(np.array([value], np.int32), tl.int32)
+_DESCRIBED = "The descriptor's base, shape and strides reach beyond the tensor: make them those of the tensor"
+_BLOCK_POINTER = "Pass boundary_check with every axis that can run over, and a shape and strides that are those of the tensor"
+
+
+def _element(offsets: Value, place: int) -> Value:
+    return offsets.moved(lambda x: x.reshape(-1)[place : place + 1])
+
+
+def _laid_together(parts: list[tuple[Value, Value]]) -> Value:
+    """(what was loaded, its mask) from each of several tensors -> one block."""
+    first, _ = parts[0]
+    data = first.data
+    kinds = first.doubt.kinds if first.doubt else np.zeros(data.shape, np.uint8)
+    origins: dict[int, Origin] = {}
+    for value, mask in parts:
+        data = np.where(mask.data, value.data, data)
+        kinds = np.where(mask.data, value.doubt.kinds if value.doubt else np.uint8(0), kinds)
+        origins |= value.doubt.origins if value.doubt else {}
+    return Value(data, first.dtype, doubt=Doubt(kinds, origins) if kinds.any() else None)
 
 
 def _turns(places: np.ndarray) -> list[np.ndarray]:
@@ -210,4 +269,5 @@ def _turns(places: np.ndarray) -> list[np.ndarray]:
 _UPDATES: dict[str, Callable] = {
     "ADD": np.add, "FADD": np.add, "AND": np.bitwise_and, "OR": np.bitwise_or, "XOR": np.bitwise_xor,
     "MAX": np.maximum, "MIN": np.minimum, "UMAX": np.maximum, "UMIN": np.minimum, "XCHG": lambda old, new: new,
+    "CAS": lambda old, new: new,
 }  # fmt: skip

@@ -17,7 +17,7 @@ UINT = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
 class Storage:
-    """A run of bytes that tensors share, as numpy arrays of each element size."""
+    """A run of bytes that tensors share, as numpy arrays of each element size. keep: what owns those bytes."""
 
     def __init__(self, start: int, num_bytes: int, keep: Any = None):
         self.start, self.num_bytes, self.keep = start, num_bytes, keep
@@ -81,10 +81,12 @@ class Region:
     @property
     def extent(self) -> str:
         """Shape and bounds in words."""
-        shape = "x".join(map(str, self.shape)) or "scalar"
-        gaps = "" if self.dense else f", strides {self.strides}, gaps between them belong to others"
-        last = f"0..{self.num_elements - 1}" if self.num_elements else "none, the tensor is empty"
-        return f"{shape} {self.dtype}, offsets {last}{gaps}"
+        shape = "x".join(map(str, self.shape)) or "a scalar:"
+        if not self.num_elements:
+            return f"{shape} {self.dtype}, so it is empty"
+        if self.dense:
+            return f"{shape} {self.dtype}, offsets 0..{self.num_elements - 1}"
+        return f"{shape} {self.dtype} with strides {self.strides}, offsets 0..{self.num_elements - 1} with gaps"
 
 
 def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -95,34 +97,72 @@ def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(steps))
 
 
+def _is_dense(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    """No gaps: every place between the first and the last element is an element (of one or, in an expanded tensor, of many)."""
+    covered = 1
+    for stride, size in sorted(zip(strides, shape, strict=True)):
+        if size > 1 and stride:
+            if stride > covered:
+                return False
+            covered += (size - 1) * stride
+    return True
+
+
 class Memory:
     """All that a launch may touch: `tensors` are (argument name, CPU tensor) pairs."""
 
     def __init__(self, tensors: Iterable[tuple[str, Any]]):
-        self.storages: dict[int, Storage] = {}
+        tensors = list(tensors)
+        self.storages = _storages([tensor.untyped_storage() for _, tensor in tensors if tensor.untyped_storage().nbytes()])
+        self._starts = np.array([storage.start for storage in self.storages], np.uint64)
         self.by_name: dict[str, Region] = {}
         for name, tensor in tensors:
             self._add(name, tensor)
 
     def _add(self, name: str, tensor: Any) -> None:
         raw = tensor.untyped_storage()
-        storage = self.storages.get(raw.data_ptr())
-        if storage is None:
-            storage = self.storages[raw.data_ptr()] = Storage(raw.data_ptr(), raw.nbytes(), raw)
+        storage = self.storage_at(raw.data_ptr()) if raw.nbytes() else Storage(raw.data_ptr(), 0)
         itemsize, shape, strides = tensor.element_size(), tuple(tensor.shape), tuple(tensor.stride())
-        first = tensor.storage_offset() * itemsize
+        first = raw.data_ptr() - storage.start + tensor.storage_offset() * itemsize
+        if not tensor.numel():  # torch passes a null pointer for it
+            storage, first = Storage(0, 0), 0
         count = 1 + sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True)) if tensor.numel() else 0
         region = Region(
             name, storage, first, first + count * itemsize, itemsize, shape, strides,
-            dense=tensor.numel() >= count, dtype=str(tensor.dtype).removeprefix("torch."),
+            dense=_is_dense(shape, strides), dtype=str(tensor.dtype).removeprefix("torch."),
         )  # fmt: skip
         storage.regions.append(region)
         self.by_name[name] = region
 
+    def storages_of(self, addresses: np.ndarray) -> np.ndarray:
+        """For addresses: the place in `storages` of the one that each lies in, -1 for none."""
+        if not self.storages:
+            return np.full(addresses.shape, -1)
+        place = np.searchsorted(self._starts, addresses, side="right") - 1
+        ends = self._starts + np.array([storage.num_bytes for storage in self.storages], np.uint64)
+        return np.where(addresses < ends[place], place, -1)  # place -1, before the first: the last one's end is above it
+
+    def storage_at(self, address: int) -> Storage | None:
+        place = int(self.storages_of(np.array([address], np.uint64))[0])
+        return self.storages[place] if place >= 0 else None
+
     def region_at(self, address: int) -> Region | None:
-        """The tensor that an address lies in, for pointers whose argument is not known."""
-        for storage in self.storages.values():
-            if storage.start <= address < storage.start + storage.num_bytes:
-                near = [r for r in storage.regions if r.first <= address - storage.start < r.end]
-                return near[0] if near else storage.regions[0]
-        return None
+        """The tensor that an address lies in; one that shares the storage where none does; None outside all storages."""
+        storage = self.storage_at(address)
+        if storage is None:
+            return None
+        offset = np.array([address - storage.start])
+        return next((region for region in storage.regions if region.contains(offset, 1)[0]), storage.regions[0])
+
+
+def _storages(raws: Iterable[Any]) -> list[Storage]:
+    """One Storage for each run of bytes: torch storages that overlap (two tensors made from one numpy array) become one."""
+    found: list[Storage] = []
+    for raw in sorted(raws, key=lambda raw: raw.data_ptr()):
+        start, end = raw.data_ptr(), raw.data_ptr() + raw.nbytes()
+        if found and start < found[-1].start + found[-1].num_bytes:
+            found[-1].num_bytes = max(found[-1].num_bytes, end - found[-1].start)
+            found[-1].keep.append(raw)
+        else:
+            found.append(Storage(start, end - start, [raw]))
+    return found

@@ -89,7 +89,7 @@ def index(value: Any) -> int:
         value = value.value
     if not isinstance(value, tl.tensor):
         return int(value)
-    _refuse(value.handle, "is a loop's bound")
+    _refuse(value.handle, "loop's bound")
     return int(value.handle.data.reshape(-1)[0])
 
 
@@ -102,7 +102,7 @@ def condition(value: Any) -> Any:
         raise builder.launch.mistake(
             "refused", f"a block of {shape} elements is no condition; use tl.where, a mask, or reduce it to one value first"
         )
-    _refuse(value.handle, "decides a branch")
+    _refuse(value.handle, "condition of this branch")
     return bool(value.handle.data.reshape(-1)[0])
 
 

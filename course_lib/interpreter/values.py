@@ -21,11 +21,13 @@ DOUBTS = {
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a doubt began: the source line, and what was read there or computed."""
+    """Where a doubt began: the source line, what was read there or computed, and for a read of which argument's element."""
 
     line: int
     text: str
     detail: str
+    argument: str = ""
+    index: int | None = None
 
 
 @dataclass(slots=True)

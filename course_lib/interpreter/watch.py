@@ -20,7 +20,7 @@ class Checks:
 
     unwritten  a value from memory that nobody wrote reaches a result (memory from torch.empty and its relatives)
     masked     a masked-off lane of a load without other= reaches a result
-    races      two programs store to one address without atomics
+    races      two programs store to one address without atomics; a program that has done a tl.atomic_cas holds a lock, and may
     overflow   an address is made with int32 arithmetic that wrapped around
     """
 
@@ -46,6 +46,7 @@ class Launch:
     program: tuple[int, int, int] = (0, 0, 0)
     linear: int = 0
     writers: dict[int, Any] = field(default_factory=dict)  # storage start -> last writer of each element (checks.races)
+    lock_holder: int = -1  # linear index of the last program that did a tl.atomic_cas
     codes: "frozenset | set" = field(default_factory=set)  # code objects of the kernels and helpers, for line numbers
 
     def line(self) -> SourceLine:
