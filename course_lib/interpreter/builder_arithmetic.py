@@ -12,10 +12,13 @@ import numpy as np
 import triton.language as tl
 
 from .numpy_types import computed, from_memory, stored, to_memory
-from .rounding import float_to_int, fused, narrow, tf32, to_float
+from .rounding import float_to_int, fused, larger_of, narrow, smaller_of, tf32, to_float
 from .values import WRAPPED, Doubt, Origin, Value, joined
 
 INT32_LIMIT = 2**31
+_ONE_BIT = {  # arithmetic modulo 2, which numpy does not do with its bool
+    np.add: np.bitwise_xor, np.subtract: np.bitwise_xor, np.multiply: np.bitwise_and, np.left_shift: np.greater,
+}  # fmt: skip
 _erf32 = np.vectorize(math.erf, otypes=[np.float32])
 _erf64 = np.vectorize(math.erf, otypes=[np.float64])
 
@@ -57,6 +60,8 @@ class Arithmetic:
 
     def _int_op(self, lhs: Value, rhs: Value, op: Callable, bound: Callable[[int, int], int]) -> Value:
         """An integer operation that may wrap: `bound` says how large the result can get from the operands' magnitudes."""
+        if lhs.data.dtype == bool:
+            op = _ONE_BIT[op]
         data = op(lhs.data, rhs.data)
         dtype = lhs.dtype.scalar
         doubt = None
@@ -156,7 +161,7 @@ class Arithmetic:
     def create_clampf(self, arg: Value, low: Value, high: Value, propagate_nans: Any) -> Value:
         every = "ALL" in str(propagate_nans)
         smaller, larger = (np.minimum, np.maximum) if every else (np.fmin, np.fmax)
-        data = smaller(larger(arg.data, low.data), high.data)
+        data = smaller_of(smaller)(larger_of(larger)(arg.data, low.data), high.data)
         if self.launch.account is not None:
             self.launch.account.ledger.elementwise_flops += 2 * data.size
         return Value(data, arg.dtype.scalar, doubt=joined(data.shape, arg.doubt, low.doubt, high.doubt))
@@ -248,8 +253,8 @@ def _install() -> None:
     """The operations that are one numpy function each, as the methods Triton's frontend calls."""
     floats = {"fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "frem": np.fmod}
     others = {"srem": np.fmod, "urem": np.fmod, "lshr": np.right_shift, "xor": np.bitwise_xor}
-    smaller = {"minsi": np.minimum, "minui": np.minimum, "minimumf": np.minimum, "minnumf": np.fmin}
-    larger = {"maxsi": np.maximum, "maxui": np.maximum, "maximumf": np.maximum, "maxnumf": np.fmax}
+    smaller = {"minsi": np.minimum, "minui": np.minimum, "minimumf": smaller_of(np.minimum), "minnumf": smaller_of(np.fmin)}
+    larger = {"maxsi": np.maximum, "maxui": np.maximum, "maximumf": larger_of(np.maximum), "maxnumf": larger_of(np.fmax)}
     compare = {"LE": np.less_equal, "LT": np.less, "GE": np.greater_equal, "GT": np.greater}
     compared = {f"icmp{sign}{name}": op for name, op in compare.items() for sign in "SU"} | {
         "icmpEQ": np.equal,
