@@ -3,7 +3,7 @@
 Entry      entry.py decides, before Triton is imported, whether kernels are interpreted or compiled
 Numbers    a launch runs on numpy with the roundings of compiled code (launch.py, builder*.py, formats.py)
 Mistakes   accesses out of bounds, values that nobody wrote, races, wrapped addresses: faults.py, access.py, values.py
-Counts     `with ledger() as book`: bytes, sectors and FLOPs for each argument and source line (ledger.py)
+Counts     `with ledger() as book`: bytes, sectors and FLOPs for each argument and source line (books.py, accounting.py)
 Compiled   `compile_report(kernel, args, targets=...)`: what the compiler makes of a kernel for real GPUs (compiled/)
 Recorded   launches written down beside the learner's code, replayed in a clean process (recording.py, replay.py)
 
@@ -17,9 +17,9 @@ _HOME = {
     "Checks": "watch",
     "KernelMistake": "faults",
     "NotEmulated": "faults",
-    "Ledger": "ledger",
-    "LaunchLedger": "ledger",
-    "Traffic": "ledger",
+    "Ledger": "books",
+    "LaunchLedger": "books",
+    "Traffic": "books",
     "disable": "switch",
     "enable": "switch",
     "enabled": "switch",

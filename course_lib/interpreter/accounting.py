@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .ledger import SECTOR_BYTES, LaunchLedger, SourceLine, Touched, Traffic
+from .books import SECTOR_BYTES, LaunchLedger, SourceLine, Touched, Traffic
 from .memory import Region
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from . import language
 from .access import unravel
 from .accounting import Account
+from .books import LaunchLedger
 from .builder import builder, semantic
 from .faults import KernelMistake
-from .ledger import LaunchLedger
 from .memory import Memory
 from .numpy_types import COMPUTED
 from .rewrite import codes, rewritten

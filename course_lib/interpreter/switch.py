@@ -15,8 +15,8 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import InterpretedFunction
 
 from . import canary, entry
+from .books import LaunchLedger, Ledger
 from .launch import run_grid
-from .ledger import LaunchLedger, Ledger
 from .rewrite import rewritten
 from .targets import target as target_of
 from .watch import NONE, Checks

@@ -5,8 +5,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from .books import SourceLine
 from .faults import KernelMistake, Place
-from .ledger import SourceLine
 from .memory import Memory
 
 if TYPE_CHECKING:
