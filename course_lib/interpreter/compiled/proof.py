@@ -21,7 +21,9 @@ from .targets import DEFAULT_TARGETS, MAX_THREADS_PER_BLOCK, TENSOR_MEMORY_COLUM
 NO_TENSOR_CORES_75 = (
     "Triton has no tensor-core path for sm_75: tl.dot becomes scalar multiply-adds, far from this GPU's matrix peak"
 )
-FROM_PTX = "no disassembler found: read from PTX, before the assembler; registers are ptxas's own count"
+FROM_PTX = (
+    "read from PTX, not from machine code: what the assembler made of it is not seen (registers and spills are its own report)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +66,15 @@ def compile_reports(
     seconds_per_target: float = SECONDS_PER_JOB,
     processes: int | None = None,
     triton_folder: str | Path = "",
+    disassemble: bool = True,
 ) -> list[CompileReport]:
     """One report for each launch, all compiled by the same few processes.
 
+    disassemble    False reads PTX in place of machine code, in half the time: enough to see whether a kernel compiles and fits
     triton_folder  holds another version of Triton that compiles in place of the installed one
     """
     version = triton_version(triton_folder)
-    prepared = [_prepare(launch, version) for launch in launches]
+    prepared = [_prepare(launch, version, disassemble) for launch in launches]
     waiting = [(one, target) for one in prepared for target in one.targets if not (cached and one.recall(target))]
     kernels = list({(one.source.text, one.source.name): None for one, _ in waiting})
     jobs = [
@@ -81,6 +85,7 @@ def compile_reports(
             "warp_size": target.warp_size,
             "arguments": one.arguments,
             "options": one.options,
+            "disassemble": disassemble,
         }
         for one, target in waiting
     ]
@@ -114,11 +119,13 @@ class _Prepared:
     options: dict[str, Any]
     targets: list[Target]
     version: str
+    disassemble: bool
     remarks: tuple[str, ...]
     found: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def key(self, target: Target) -> str:
-        return cache.key([self.source.text, self.source.name, self.arguments, self.options, target.name, self.version])
+        about = [self.source.text, self.source.name, self.arguments, self.options, target.name, self.version, self.disassemble]
+        return cache.key(about)
 
     def recall(self, target: Target) -> bool:
         data = cache.load(self.key(target))
@@ -131,7 +138,7 @@ class _Prepared:
         return CompileReport(self.source.name, version, reports, self.remarks)
 
 
-def _prepare(launch: Launch, version: str) -> _Prepared:
+def _prepare(launch: Launch, version: str, disassemble: bool) -> _Prepared:
     kernel, kwargs, remarks, functions = launch.kernel, dict(launch.kwargs), (), []
     targets = [target_named(name) for name in launch.targets]
     if isinstance(kernel, KernelSource):
@@ -141,7 +148,7 @@ def _prepare(launch: Launch, version: str) -> _Prepared:
         functions = functions_in(launch.args, kwargs)
         source = self_contained(kernel, *functions)
     given, options = bind(source, launch.args, kwargs)
-    return _Prepared(source, describe(source, given, functions), options, targets, version, remarks)
+    return _Prepared(source, describe(source, given, functions), options, targets, version, disassemble, remarks)
 
 
 def _fields(target: Target, facts: Mapping[str, Any], texts: Mapping[str, str]) -> dict[str, Any]:

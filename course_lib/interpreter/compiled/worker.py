@@ -1,6 +1,7 @@
 """The process that compiles. It is given a folder, imports nothing of ours, and leaves a JSON file for each job, as it finishes.
 
-request.json  {"kernels": [{"file", "name"}], "jobs": [{"id", "kernel", "backend", "arch", "warp_size", "arguments", "options"}]}
+request.json  {"kernels": [{"file", "name"}], "jobs": [{"id", "kernel", "backend", "arch", "warp_size", "arguments",
+                        "options", "disassemble"}]}
 <id>.json     {"compiles": true, "shared_bytes", "num_warps", "tensor_memory", "dots", "log"} and <id>.ptx, .sass or .amdgcn
               beside it, or {"compiles": false, "line": line of the kernel's file or null, "message"}
 started       the id of the job that is being compiled: when this process dies, that job is the one to blame
@@ -103,15 +104,16 @@ def compiled(job, module, function):
     return compile(source_class(function, signature, constants, attributes), target=target, options=parsed.__dict__)
 
 
-def facts(kernel, folder, job_id):
+def facts(kernel, folder, job):
     """What the parent cannot read from the assembly, which is written beside it."""
+    job_id = job["id"]
     for name in ("ptx", "amdgcn"):
         if name in kernel.asm:
             (folder / f"{job_id}.{name}").write_text(kernel.asm[name])
     found = {"compiles": True, "shared_bytes": kernel.metadata.shared, "num_warps": kernel.metadata.num_warps}
     found["tensor_memory"] = getattr(kernel.metadata, "tmem_size", None) or 0
     found["dots"] = any(" tt.dot " in kernel.asm.get(stage, "") for stage in ("ttir", "ttgir"))
-    if "cubin" in kernel.asm:
+    if "cubin" in kernel.asm and job["disassemble"]:
         from triton import knobs
 
         cubin = folder / f"{job_id}.cubin"
@@ -172,7 +174,7 @@ def run(folder, request, job):
     kernel, module = request["kernels"][job["kernel"]], None
     try:
         module = load(folder, kernel["file"])
-        result = facts(compiled(job, module, getattr(module, kernel["name"])), folder, job["id"])
+        result = facts(compiled(job, module, getattr(module, kernel["name"])), folder, job)
     except Exception as error:  # whatever a compiler raises is the answer for this target, and the next one goes on
         sys.stdout.flush()
         said = log.read_text(errors="replace")
