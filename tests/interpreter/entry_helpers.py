@@ -47,9 +47,10 @@ AMD = Fake(("/dev/kfd",))
 
 
 def environment(**values):
-    """Ours without anything that decides, and with these values."""
+    """Ours without anything that decides, and with these values; this checkout is what a child imports."""
     drop = ("TRITON_INTERPRET", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "PYTHONPATH")
-    return {name: value for name, value in os.environ.items() if name not in drop} | values
+    path = os.pathsep.join(filter(None, [values.pop("PYTHONPATH", ""), str(ROOT)]))
+    return {name: value for name, value in os.environ.items() if name not in drop} | values | {"PYTHONPATH": path}
 
 
 def python(arguments, cwd, env):

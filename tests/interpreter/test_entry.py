@@ -10,6 +10,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from course_lib import lab
 from course_lib.interpreter import entry
 
 from .entry_helpers import AMD, CPU, NVIDIA, ROOT, Fake, environment, fake_torch, on_machine, python, version_file
@@ -97,6 +98,7 @@ class cuda:
 """
 SETTLED = """
 from course_lib import lab
+from course_lib import lab
 from course_lib.interpreter import entry
 found = [os.environ.get("TRITON_INTERPRET"), entry.state().mode]
 entry.settle()
@@ -124,6 +126,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import triton, triton.language as tl
 {then}
 from course_lib import lab
+from course_lib import lab
 from course_lib.interpreter import entry
 
 @triton.jit
@@ -147,7 +150,7 @@ print(json.dumps([entry.state().mode, entry.state().reason, out.item(), message,
 def launch(tmp_path, first, then="", **values):
     """Launch a kernel that uses Triton's own library -> mode, reason, result, error, greeting, message of a check."""
     (tmp_path / "kernel.py").write_text(KERNEL.format(first=first, then=then))
-    env = environment(**(NO_GPU | {"COURSE_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)} | values))
+    env = environment(**(NO_GPU | {"COURSE_HOME": str(tmp_path)} | values))
     text = python(["kernel.py"], tmp_path, env)
     greeting = text.split("---")[1]
     mode, reason, result, error, message = json.loads(text.splitlines()[-1])
@@ -219,7 +222,7 @@ def test_without_triton_the_course_says_so(folder, words, tmp_path):
     if folder:
         (tmp_path / "triton").mkdir()
     code = f"import json\n{STATE}print(json.dumps(found))"
-    mode, reason = json.loads(python(["-S", "-c", code], tmp_path, environment(PYTHONPATH=str(ROOT))))
+    mode, reason = json.loads(python(["-S", "-c", code], tmp_path, environment()))
     assert mode == "no triton"
     assert words in reason
     blocked = "sys.modules['triton'] = None\n" + STATE
@@ -244,7 +247,7 @@ def test_a_child_gets_the_decision_even_where_it_is_too_late_for_its_parent(monk
         monkeypatch.setattr(entry, "why_no_rocm", lambda: "there is no ROCm driver")
         monkeypatch.setattr(entry, "torch_build", lambda: "cuda")
         assert entry.child_environment({"A": "b"}).get(entry.VARIABLE) == value
-    assert entry.child_environment({"A": "b", "TRITON_INTERPRET": "0"}) == {"A": "b", "TRITON_INTERPRET": "0"}
+        assert entry.child_environment({"A": "b", "TRITON_INTERPRET": "0"}) == {"A": "b", "TRITON_INTERPRET": "0"}
     monkeypatch.setenv("TRITON_INTERPRET", "1")
     assert entry.child_environment() == dict(os.environ)
 
@@ -288,3 +291,11 @@ def test_lab_comes_first_here_as_well_and_nothing_is_imported_in_lab_before_it_d
     assert lines == ["from .interpreter import entry as _triton_entry", "_triton_entry.for_notebook()"]
     assert NOTEBOOKS
     assert first_import("%env A=b\nimport torch\nfrom course_lib import lab") == "import torch"
+
+
+def test_the_greeting_comes_after_torch_has_been_asked(monkeypatch, capsys):
+    printed_before = []
+    monkeypatch.setattr(entry, "settle", lambda: printed_before.append(capsys.readouterr().out))
+    lab.start(1)
+    assert printed_before == [""]
+    assert capsys.readouterr().out.startswith("Phase 1")
