@@ -135,7 +135,13 @@ class LaunchLedger:
         return self.flops / self.total.distinct_bytes if self.total.distinct_bytes else float("inf") if self.flops else 0.0
 
     def counts(self) -> dict[str, int]:
-        """Numbers for a `counted` criterion, by name; per argument as "loaded_bytes[x_ptr]"."""
+        """Numbers for a `counted` criterion, by name. The names stay: exercises ask for them.
+
+        programs, launches, elementwise_flops, dot_flops, special_calls; of these two also one kind: "dot_flops[fp16]"
+        Those of Traffic (loaded_bytes, stored_bytes, atomic_bytes, distinct_loaded_bytes, distinct_stored_bytes, sectors_loaded,
+        sectors_stored, useful_loaded_bytes, useful_stored_bytes, loads, stores, atomics), bytes and distinct_bytes: of the
+        launch, and of one argument: "loaded_bytes[x_ptr]". A kind or an argument that did not occur has no entry.
+        """
         found = {"programs": self.programs, "launches": 1, "elementwise_flops": self.elementwise_flops}
         found["dot_flops"] = sum(self.dot_flops.values())
         found |= {f"dot_flops[{kind}]": count for kind, count in self.dot_flops.items()}

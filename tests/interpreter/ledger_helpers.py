@@ -60,7 +60,7 @@ def counted(function: Callable, *args: Any, **options: Any) -> LaunchLedger:
 
 
 def check_books(launch: LaunchLedger) -> None:
-    """Arguments, lines and sites each split the whole; nothing is negative; distinct is at most requested, and what pictures show."""
+    """Arguments, lines and sites each split the whole; nothing is negative; distinct is at most requested."""
     for parts in (launch.arguments, launch.lines, launch.sites):
         for name in ADDED:
             assert sum(getattr(part, name) for part in parts.values()) == getattr(launch.total, name), name

@@ -30,9 +30,7 @@ def strided_sectors(tensor: torch.Tensor, block: int) -> int:
     n=st.integers(1, 700), block=st.sampled_from([16, 64, 256]), src_step=st.sampled_from([1, 2, 3, 8, 17, 64]),
     dst_step=st.sampled_from([1, 5, 32]), src_start=st.integers(0, 40), dst_start=st.integers(0, 40),
 )  # fmt: skip
-def test_a_copy_costs_n_elements_each_way_and_the_sectors_between_them(
-    dtype, n, block, src_step, dst_step, src_start, dst_start
-):
+def test_a_copy_costs_n_elements_each_way_and_the_sectors_between_them(dtype, n, block, src_step, dst_step, src_start, dst_start):
     size, programs = dtype.itemsize, -(-n // block)
     src, dst = at(src_start, (n * src_step,), dtype)[::src_step], at(dst_start, (n * dst_step,), dtype)[::dst_step]
     launch = counted(copy, src, dst, block=block)

@@ -1,4 +1,4 @@
-"""FlashAttention's ledger equals what follows from the algorithm: Q once, K and V once for each tile of queries that sees them."""
+"""FlashAttention's ledger equals what follows from the algorithm: Q once, K and V for each tile of queries that sees them."""
 
 import pytest
 import torch
@@ -32,9 +32,7 @@ def keys_of_tiles(q_len: int, kv_len: int, bm: int, bn: int, causal: bool) -> li
     group=st.integers(1, 3), dim=st.sampled_from([8, 16, 24, 40, 64]), bm=st.sampled_from([16, 32]),
     bn=st.sampled_from([16, 32]), dtype=st.sampled_from([torch.float16, torch.bfloat16, torch.float32]), with_lse=st.booleans(),
 )  # fmt: skip
-def test_flash_attention_costs_what_its_tiles_say(
-    causal, batch, q_len, kv_len, kv_heads, group, dim, bm, bn, dtype, with_lse
-):
+def test_flash_attention_costs_what_its_tiles_say(causal, batch, q_len, kv_len, kv_heads, group, dim, bm, bn, dtype, with_lse):
     heads, size, block_d = kv_heads * group, dtype.itemsize, max(16, 1 << (dim - 1).bit_length())
     q = at(0, (batch, q_len, heads, dim), dtype)
     k, v = (at(3, (batch, kv_len, kv_heads, dim), dtype) for _ in range(2))
