@@ -98,7 +98,6 @@ class cuda:
 """
 SETTLED = """
 from course_lib import lab
-from course_lib import lab
 from course_lib.interpreter import entry
 found = [os.environ.get("TRITON_INTERPRET"), entry.state().mode]
 entry.settle()
@@ -125,7 +124,6 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 import triton, triton.language as tl
 {then}
-from course_lib import lab
 from course_lib import lab
 from course_lib.interpreter import entry
 
