@@ -39,8 +39,10 @@ class Arithmetic:
     # -- elementwise ---------------------------------------------------------------------------------------------------
 
     def binary_op(self, lhs: Value, rhs: Value, op: Callable) -> Value:
-        data = op(lhs.data, rhs.data)
         dtype = lhs.dtype.scalar
+        if dtype.is_fp8() and not getattr(op, "extreme", False):
+            raise self.launch.mistake("refused", f"no GPU computes in {dtype}; convert it first: x.to(tl.float32)")
+        data = op(lhs.data, rhs.data)
         if data.dtype != bool and dtype.is_floating():
             data = narrow(data, dtype)
             if self.launch.account is not None:
@@ -213,7 +215,12 @@ class Arithmetic:
         return result
 
     def create_fp_to_fp(self, src: Value, dst_type: Any, rounding_mode: Any) -> Value:
-        return self._cast(src, dst_type, toward_zero="RTZ" in str(rounding_mode))
+        before, after, toward_zero = src.dtype.scalar, dst_type.scalar, "RTZ" in str(rounding_mode)
+        if before.is_fp8() and after.is_fp8() or before.is_fp64() and after.is_fp8():
+            raise self.launch.mistake("refused", f"no compiler casts {before} to {after}; go through tl.float32")
+        if toward_zero and after.is_fp8() and after.name not in ("fp8e5", "fp8e4b15"):
+            raise self.launch.mistake("refused", f"a cast to {after} rounds to nearest only; drop fp_downcast_rounding")
+        return self._cast(src, dst_type, toward_zero)
 
     def create_bitcast(self, src: Value, dst_type: Any) -> Value:
         target = dst_type.scalar

@@ -1,7 +1,9 @@
 """tl.reduce and tl.associative_scan, which Triton's frontend cannot hand to a builder here: combine functions are Python.
 
 Known combines (sum, max, min, xor, ...) are one numpy call with the NaN rules of compiled code: maximum and minimum drop a
-NaN, as the maxnum instruction does; a sum keeps it. Any other combine is called on halves of the block, log2(n) times.
+NaN, as the maxnum instruction does; a sum keeps it. A sum of bf16 or fp16 is rounded at each of log2(n) steps: compiled code
+adds in the block's own type. Any other combine is called on halves of the block, log2(n) times, in an order that needs it
+to be associative and commutative, as the shuffles of a compiled reduction do.
 """
 
 from collections.abc import Callable
@@ -11,6 +13,7 @@ import numpy as np
 import triton.language as tl
 
 from .builder import builder
+from .formats import NARROW
 from .rounding import narrow
 from .values import Value, over_axis
 
@@ -51,10 +54,20 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: 
 
 def _known(value: Value, op: Callable, axis: int) -> Value:
     scalar = value.dtype.scalar
-    data = op(value.data, axis=axis)
+    if scalar.is_fp8() and op == np.add.reduce:
+        raise builder.launch.mistake("refused", f"no GPU computes in {scalar}; convert it first: x.to(tl.float32)")
+    steps = op == np.add.reduce and scalar.is_floating() and scalar.primitive_bitwidth < 32
+    data = _summed_in_steps(value.data, scalar, axis) if steps else op(value.data, axis=axis)
     if builder.launch.account is not None and scalar.is_floating():
         builder.launch.account.ledger.elementwise_flops += value.data.size - data.size
     return Value(narrow(np.asarray(data).astype(value.data.dtype), scalar), scalar, doubt=over_axis(value.doubt, axis))
+
+
+def _summed_in_steps(data: np.ndarray, dtype: Any, axis: int) -> np.ndarray:
+    while (size := data.shape[axis]) > 1:
+        first, second = np.split(data, [size // 2], axis)
+        data = narrow(first + second, dtype)
+    return np.take(data, 0, axis)
 
 
 def _halves(values: list[Value], combine_fn: Any, axis: int) -> list[Value]:

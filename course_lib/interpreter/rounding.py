@@ -23,6 +23,7 @@ def larger_of(op: Callable) -> Callable:
         zero = data == 0
         return np.where(zero & (left == right), left + right, data) if zero.any() else data
 
+    larger.extreme = True  # the only operations that fp8 has
     return larger
 
 
@@ -34,6 +35,7 @@ def smaller_of(op: Callable) -> Callable:
         zero = data == 0
         return np.where(zero & (left == right), -(-left - right), data) if zero.any() else data
 
+    smaller.extreme = True
     return smaller
 
 
@@ -100,16 +102,21 @@ def _fused64(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
 
 
 def float_to_int(values: np.ndarray, target: np.dtype) -> np.ndarray:
-    """Towards zero; what does not fit ends at the nearest integer of 32 or 64 bits, and NaN gives 0 (PTX cvt.rzi).
+    """Towards zero, as PTX's cvt.rzi: what does not fit ends at the nearest integer of the type converted to.
 
-    Narrower integers are converted through 32 bits and cut off, as the compiler does.
+    8 bits are the low half of a conversion to 16 bits, as the compiler does it. NaN gives 0, but the top bit alone where
+    the source or the target has 64 bits (PTX ISA, cvt).
     """
     if target == np.bool_:
         return values != 0
-    wide = target if target.itemsize >= 4 else np.dtype(f"{target.kind}4")
+    wide = target if target.itemsize >= 2 else np.dtype(f"{target.kind}2")
     limits = np.iinfo(wide)
     whole = np.trunc(values.astype(np.float64))
-    inside = np.clip(whole, float(limits.min), float(limits.max))
     top = whole >= float(limits.max)
-    result = np.where(top | np.isnan(whole), 0.0, inside).astype(wide)
-    return np.where(top, wide.type(limits.max), result).astype(target)
+    nan = np.isnan(whole)
+    inside = np.where(top | nan, 0.0, np.clip(whole, float(limits.min), float(limits.max))).astype(wide)
+    result = np.where(top, wide.type(limits.max), inside)
+    if nan.any() and 8 in (values.dtype.itemsize, wide.itemsize):
+        top_bit = np.array(1 << (limits.bits - 1), f"u{wide.itemsize}").view(wide)
+        result = np.where(nan, top_bit, result)
+    return result.astype(target)

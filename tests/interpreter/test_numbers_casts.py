@@ -8,6 +8,8 @@ import triton.language as tl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from course_lib.interpreter import KernelMistake
+
 from .numbers_helpers import (
     FLOATS,
     FP8,
@@ -61,7 +63,7 @@ def same_bits(got: torch.Tensor, expected: torch.Tensor) -> None:
     assert same.all(), f"{int((~same).sum())} differ, first {first}: got {got[first]}, expected {expected[first]}"
 
 
-PAIRS = [(a, b) for a in (*FLOATS, *FP8) for b in (*FLOATS, *FP8) if a == b or not {a, b} <= set(FP8)]
+PAIRS = [(a, b) for a in (*FLOATS, *FP8) for b in (*FLOATS, *FP8) if a == b or not (a in (*FP8, "fp64") and b in FP8)]
 
 
 @given(pair=st.sampled_from(PAIRS), seed=seeds, n=sizes)
@@ -89,7 +91,7 @@ def test_standard_float_casts_are_those_of_torch(name, to, seed, n):
 @given(name=st.sampled_from(["fp32", "fp64"]), to=st.sampled_from(["fp16", "bf16", "fp8e5", "fp32"]), seed=seeds, n=sizes)
 @MANY
 def test_rtz_gives_the_largest_value_not_beyond(name, to, seed, n):
-    if name == to:
+    if name == to or (name, to) == ("fp64", "fp8e5"):
         return
     data = random_floats(np.random.default_rng(seed), n, name)
     finite = np.isfinite(data)
@@ -121,20 +123,33 @@ def test_float_to_int_cuts_towards_zero(name, to, seed, n):
     np.testing.assert_array_equal(got, np.trunc(data).astype(to))
 
 
-# PTX's cvt.rzi saturates at 32 and 64 bits and turns NaN into 0; the compiler reaches narrower integers through 32 bits,
-# from which the low bits are kept. For unsigned integers of 8 and 16 bits the way leads through uint32.
+# PTX's cvt.rzi saturates at the width that it converts to; the compiler reaches 8 bits through 16 and keeps the low ones.
+# A NaN gives 0, but the top bit where 64 bits are involved. The same values are to be read from a GPU: change them here.
 OUT_OF_RANGE = [
-    ("int32", [2.0**31, 1e30, np.inf, -(2.0**31), -1e30, -np.inf, np.nan], [2**31 - 1] * 3 + [-(2**31)] * 3 + [0]),
-    ("uint32", [2.0**32, np.inf, -1.0, -np.inf, np.nan, 2.0**31], [2**32 - 1] * 2 + [0, 0, 0, 2**31]),
-    ("int64", [2.0**63, np.inf, -np.inf, np.nan], [2**63 - 1] * 2 + [-(2**63), 0]),
-    ("int8", [300.0, -129.0, 1e30, np.nan], [44, 127, -1, 0]),
-    ("uint8", [300.0, 256.0, np.nan], [44, 0, 0]),
+    ("fp32", "int32", [2.0**31, 1e30, np.inf, -(2.0**31), -1e30, -np.inf, np.nan], [2**31 - 1] * 3 + [-(2**31)] * 3 + [0]),
+    ("fp32", "uint32", [2.0**32, np.inf, -1.0, -np.inf, np.nan, 2.0**31], [2**32 - 1] * 2 + [0, 0, 0, 2**31]),
+    ("fp32", "int64", [2.0**63, np.inf, -np.inf, np.nan], [2**63 - 1] * 2 + [-(2**63)] * 2),
+    ("fp64", "int32", [2.0**31, -np.inf, np.nan], [2**31 - 1, -(2**31), -(2**31)]),
+    ("fp32", "int16", [32767.9, 32768.0, -1e9, np.nan], [32767, 32767, -32768, 0]),
+    ("fp32", "uint16", [65535.9, 65536.0, -1.0, np.nan], [65535, 65535, 0, 0]),
+    ("fp32", "int8", [127.0, 128.0, 300.0, -129.0, 1e30, -1e30, np.nan], [127, -128, 44, 127, -1, 0, 0]),
+    ("bf16", "uint8", [255.0, 256.0, 300.0, -1.0, 1e30, np.nan], [255, 0, 44, 0, 255, 0]),
 ]
 
 
-@pytest.mark.parametrize(("to", "data", "expected"), OUT_OF_RANGE, ids=[row[0] for row in OUT_OF_RANGE])
-def test_floats_out_of_an_integers_range_end_as_ptx_says(to, data, expected):
-    assert cast(torch.tensor(data, dtype=torch.float32), to).tolist() == expected
+@pytest.mark.parametrize(("name", "to", "data", "expected"), OUT_OF_RANGE, ids=[f"{row[0]}-{row[1]}" for row in OUT_OF_RANGE])
+def test_floats_out_of_an_integers_range_end_as_ptx_says(name, to, data, expected):
+    assert cast(torch.tensor(data, dtype=TORCH[name]), to).tolist() == expected
+
+
+REFUSED = [("fp64", "fp8e5", None), ("fp64", "fp8e4nv", None), ("fp8e4nv", "fp8e5", None), ("fp32", "fp8e4nv", "rtz"),
+           ("int32", "fp8e5", None), ("fp8e5", "int32", None), ("fp16", "fp32", "rtz"), ("fp32", "fp16", "upwards")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "to", "rounding"), REFUSED)
+def test_casts_that_no_compiler_has_are_refused(name, to, rounding):
+    with pytest.raises(KernelMistake, match=r"line \d+ `value = value\.to"):
+        cast(empty(8, name), to, rounding=rounding)
 
 
 @given(name=st.sampled_from((*INTS, "int1")), to=st.sampled_from(FLOATS), seed=seeds, n=sizes)

@@ -107,7 +107,7 @@ def test_a_float_sum_is_off_by_at_most_one_rounding_for_each_term(name, axis, ke
 
 def test_a_bf16_sum_is_rounded_at_each_step_as_compiled_code_does():
     # pairs at half the length apart, as the last steps of a compiled reduction do it
-    data = rounded(np.random.default_rng(3).uniform(1, 2, (1, 256)), "bf16")
+    data = rounded(np.random.default_rng(3).uniform(1, 2, (1, 1024)), "bf16")
     part = data[0]
     while part.size > 1:
         part = round_to(part[: part.size // 2] + part[part.size // 2 :], "bf16").astype(np.float64)
