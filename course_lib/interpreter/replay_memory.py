@@ -1,0 +1,173 @@
+"""The memory of a replay: it holds what the launches themselves wrote, and lets nothing else in that cannot be explained.
+
+A recorded value that is not what the memory holds is explained when it is
+  an input    the whole storage equals one of the judge's own copies, or all of the argument's elements do, in order
+  fresh       memory that nobody wrote (the canary's pattern), or a box of the argument filled with one value
+  metadata    the argument is one of those that the exercise lets the host compute
+Anything else was computed outside the launches. Where each byte came from is kept, because an answer made of unwritten copies
+of an input follows from no launch.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import canary
+from .memory import Storage
+from .plain import tensor_bytes
+
+FRESH, INPUT, FILL, GIVEN, WRITTEN = range(5)  # where a byte came from; GIVEN: metadata
+MAX_STORAGE_BYTES = 2**30
+
+
+class Unexplained(ValueError):
+    """A launch was given, or an answer holds, what no launch wrote."""
+
+
+class Damaged(ValueError):
+    """Data that no recorder wrote."""
+
+
+@dataclass(slots=True)
+class _Place:
+    """One storage: its tensor, its bytes, the recorded bytes, which of these wait for an explanation, and the bytes' origins."""
+
+    tensor: Any
+    now: np.ndarray
+    recorded: np.ndarray
+    waiting: np.ndarray
+    origin: np.ndarray
+
+
+class ReplayMemory:
+    """sizes: bytes of each storage; inputs: (name, tensor) of everything that the judge hands to the learner's function."""
+
+    def __init__(self, sizes: Sequence[int], inputs: Sequence[tuple[str, Any]]):
+        if not all(type(size) is int and size >= 0 for size in sizes) or sum(sizes) > MAX_STORAGE_BYTES:
+            raise Damaged(f"storages of {str(list(sizes))[:80]} bytes")
+        self._sizes = sizes
+        self._places: dict[int, _Place] = {}
+        self._values = [tensor_bytes(tensor) for _, tensor in inputs if tensor.numel()]
+        whole = (t.untyped_storage() for _, t in inputs if t.numel() and t.device.type == "cpu")
+        self._storages = [Storage(raw.data_ptr(), raw.nbytes()).view(1).copy() for raw in whole]
+
+    def find(self, change: Mapping[str, Any]) -> None:
+        """Take in recorded bytes that no launch wrote; `explain` is asked when a launch is given them."""
+        place = self._place(change["storage"])
+        if "word" in change:
+            found = np.resize(np.array([change["word"]], np.uint64).view(np.uint8), place.now.size)
+        else:
+            found = tensor_bytes(change["bytes"])
+        changed = np.ones(place.now.size, bool)
+        if "changed" in change:
+            changed = np.unpackbits(tensor_bytes(change["changed"]))[: place.now.size].astype(bool)
+        if found.size != place.now.size or changed.size != place.now.size:
+            raise Damaged(f"{found.size} bytes recorded of a storage of {place.now.size}")
+        place.recorded[changed] = found[changed]
+        place.waiting |= changed
+
+    def tensor(self, arg: Mapping[str, Any]) -> Any:
+        """The torch tensor of a recorded place."""
+        import torch
+
+        dtype = getattr(torch, str(arg["dtype"]), None)
+        size, stride, offset = list(arg["size"]), list(arg["stride"]), arg["offset"]
+        good = isinstance(dtype, torch.dtype) and len(size) == len(stride) and len(size) <= 32
+        if not good or not all(type(n) is int and n >= 0 for n in (*size, *stride, offset)):
+            raise Damaged(f"no tensor {str(dict(arg))[:120]}")
+        raw = self._place(arg["storage"]).tensor.untyped_storage()
+        last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
+        if 0 not in size and (last + 1) * dtype.itemsize > raw.nbytes():
+            raise Damaged(f"a tensor of {size} that ends beyond its storage of {raw.nbytes()} bytes")
+        return torch.tensor([], dtype=dtype).set_(raw, offset, size, stride)
+
+    def explain(self, name: str, arg: Mapping[str, Any], metadata: bool) -> None:
+        """Let in what one argument of a launch was found to hold. Raises Unexplained, with the number and the first place."""
+        tensor, place = self.tensor(arg), self._place(arg["storage"])
+        if not tensor.numel() or not place.waiting.any():
+            return
+        itemsize = tensor.element_size()
+        first = _offsets(arg) * itemsize  # [size...] byte where each element starts
+        every = first[..., None] + np.arange(itemsize)
+        recorded, now = place.recorded[every], place.now[every]  # [size..., itemsize]
+        wrong = (place.waiting[every] & (recorded != now)).any(-1)
+        if metadata:
+            self._let_in(place, every[wrong], GIVEN)
+        elif wrong.any() and not self._is_input(place, every, recorded):
+            self._explain_fill(name, place, every, recorded, wrong, arg)
+        place.waiting[every] = False
+
+    def _is_input(self, place: _Place, every: np.ndarray, recorded: np.ndarray) -> bool:
+        if any(np.array_equal(place.recorded, known) for known in (*self._storages, *self._values)):
+            self._let_in(place, np.flatnonzero(place.waiting), INPUT)
+            return True
+        if any(np.array_equal(recorded.reshape(-1), known) for known in self._values):
+            self._let_in(place, every, INPUT)
+            return True
+        return False
+
+    def _explain_fill(
+        self, name: str, place: _Place, every: np.ndarray, recorded: np.ndarray, wrong: np.ndarray, arg: Mapping[str, Any]
+    ) -> None:
+        """A box of elements that all hold one value: torch.zeros, x.fill_, x[:, 5:] = 0."""
+        pattern = np.frombuffer(canary.WORD.to_bytes(8, "little"), np.uint8)
+        wrong = wrong & (recorded != pattern[every % 8]).any(-1)  # what is still fresh needs no explanation
+        if not wrong.any():
+            return
+        places = np.argwhere(wrong) if wrong.ndim else np.zeros((1, 0), int)
+        box = tuple(slice(low, high + 1) for low, high in zip(places.min(0), places.max(0), strict=True))
+        inside = recorded[box].reshape(-1, recorded.shape[-1])
+        if (inside == inside[0]).all():
+            self._let_in(place, every[box], FILL)
+            return
+        flat = int(np.flatnonzero(wrong.reshape(-1))[0])
+        where = f"index {[int(i) for i in places[0]]}" if wrong.ndim > 1 else f"index {flat}"
+        raise Unexplained(
+            f"argument {name} holds values that no launch of yours wrote and that are no input: "
+            f"{int(wrong.sum())} of {wrong.size} elements, first at {where}"
+        )
+
+    @staticmethod
+    def _let_in(place: _Place, places: np.ndarray, origin: int) -> None:
+        place.now[places] = place.recorded[places]
+        place.origin[places] = origin
+
+    def wrote(self, arg: Mapping[str, Any], stores: np.ndarray) -> None:
+        """Mark what a launch stored through an argument. stores: [elements from the argument's first on] how often."""
+        place = self._place(arg["storage"])
+        itemsize = self.tensor(arg).element_size()
+        first = (np.flatnonzero(stores) + arg["offset"]) * itemsize
+        every = (first[:, None] + np.arange(itemsize)).reshape(-1)
+        place.origin[every] = WRITTEN
+        place.waiting[every] = False
+
+    def origins(self, arg: Mapping[str, Any]) -> np.ndarray:
+        """Where each element of a tensor came from, in order: the origin of its first byte."""
+        if 0 in arg["size"]:
+            return np.zeros(0, np.uint8)
+        tensor = self.tensor(arg)
+        return self._place(arg["storage"]).origin[_offsets(arg) * tensor.element_size()].reshape(-1)
+
+    def _place(self, index: int) -> _Place:
+        if type(index) is not int or not 0 <= index < len(self._sizes):
+            raise Damaged(f"storage {str(index)[:20]} of {len(self._sizes)}")
+        if index not in self._places:
+            import torch
+
+            size = self._sizes[index]
+            tensor = torch.empty(size, dtype=torch.uint8)  # the canary is planted in it
+            now = Storage(tensor.data_ptr(), size).view(1)
+            self._places[index] = _Place(tensor, now, now.copy(), np.zeros(size, bool), np.full(size, FRESH, np.uint8))
+        return self._places[index]
+
+
+def _offsets(arg: Mapping[str, Any]) -> np.ndarray:
+    """[size...] elements from the storage's start."""
+    place = np.full((1,) * len(arg["size"]), arg["offset"], np.int64)
+    for axis, (size, step) in enumerate(zip(arg["size"], arg["stride"], strict=True)):
+        along = [1] * len(arg["size"])
+        along[axis] = size
+        place = place + (np.arange(size, dtype=np.int64) * step).reshape(along)
+    return place
