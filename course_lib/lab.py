@@ -4,9 +4,11 @@ First, because importing it decides whether Triton interprets or compiles, and m
 (interpreter/entry.py).
 """
 
+from .interpreter import after_import as _triton_import
 from .interpreter import entry as _triton_entry
 
 _triton_entry.for_notebook()
+_triton_import.arm()  # right numbers and all checks, as soon as Triton is there
 
 from typing import Any  # noqa: E402 - nothing may come before the decision
 
