@@ -90,15 +90,19 @@ def enabled() -> bool:
 
 
 @contextmanager
-def interpreting(checks: Checks | None = None, *, listener: Callable | None = None) -> Iterator[None]:
+def interpreting(
+    checks: Checks | None = None, *, listener: Callable | None = None, config: dict[str, int] | None = None
+) -> Iterator[None]:
     """Inside the block kernels run with these checks (default: all); every launch goes through `listener`, if there is one.
 
     Raises RuntimeError for a Triton version that is not known.
     """
-    was_on, before = _state.on, (_state.checks, _state.target, _state.listener)
+    was_on, before = _state.on, (_state.checks, _state.target, _state.listener, _state.choice)
     if refusal := enable(checks, target=_state.target):
         raise RuntimeError(refusal)
     _state.listener = listener or _state.listener
+    if config is not None:
+        _state.choice = dict(config)
     try:
         yield
     finally:
@@ -106,7 +110,7 @@ def interpreting(checks: Checks | None = None, *, listener: Callable | None = No
             enable(before[0], target=before[1])
         else:
             disable()
-        _state.checks, _state.target, _state.listener = before
+        _state.checks, _state.target, _state.listener, _state.choice = before
 
 
 @contextmanager
