@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
+from .dot import product
 from .numpy_types import computed, from_memory, stored, to_memory
-from .rounding import float_to_int, fused, larger_of, narrow, smaller_of, tf32, to_float
+from .rounding import float_to_int, fused, larger_of, narrow, smaller_of, to_float
 from .values import WRAPPED, Doubt, Origin, Value, joined
 
 INT32_LIMIT = 2**31
@@ -216,7 +217,7 @@ class Arithmetic:
 
     def create_fp_to_fp(self, src: Value, dst_type: Any, rounding_mode: Any) -> Value:
         before, after, toward_zero = src.dtype.scalar, dst_type.scalar, "RTZ" in str(rounding_mode)
-        if before.is_fp8() and after.is_fp8() or before.is_fp64() and after.is_fp8():
+        if after.is_fp8() and (before.is_fp8() or before.is_fp64()):
             raise self.launch.mistake("refused", f"no compiler casts {before} to {after}; go through tl.float32")
         if toward_zero and after.is_fp8() and after.name not in ("fp8e5", "fp8e4b15"):
             raise self.launch.mistake("refused", f"a cast to {after} rounds to nearest only; drop fp_downcast_rounding")
@@ -225,6 +226,8 @@ class Arithmetic:
     def create_bitcast(self, src: Value, dst_type: Any) -> Value:
         target = dst_type.scalar
         bits = to_memory(src.data, src.dtype)
+        if target.is_ptr() and bits.dtype.itemsize < 8:
+            bits = bits.astype(np.int64)
         data = from_memory(bits.view(stored(target)), target) if not target.is_ptr() else bits.view(np.uint64)
         return Value(data, target, src.arg, src.doubt)
 
@@ -233,17 +236,8 @@ class Arithmetic:
     # -- matrix products -----------------------------------------------------------------------------------------------
 
     def create_dot(self, a: Value, b: Value, d: Value, input_precision: Any, max_num_imprecise_acc: Any) -> Value:
-        """Products exact, sums in the accumulator's type; fp32 inputs are cut to tf32 unless input_precision says otherwise."""
-        kind = a.dtype.scalar.name
-        if kind == "int8":
-            data = np.matmul(a.data.astype(np.float64), b.data.astype(np.float64)).astype(np.int64).astype(np.int32) + d.data
-        elif kind == "fp64":
-            data = np.matmul(a.data, b.data) + d.data
-        else:
-            left, right = a.data.astype(np.float32, copy=False), b.data.astype(np.float32, copy=False)
-            if kind == "fp32" and str(input_precision).endswith("TF32"):
-                left, right, kind = tf32(left), tf32(right), "tf32"
-            data = (np.matmul(left, right) + d.data).astype(d.data.dtype, copy=False)
+        """See dot.py for the numbers; a doubtful factor makes its whole row or column of the product doubtful."""
+        data, kind = product(a.data, b.data, d.data, a.dtype.scalar.name, input_precision)
         if self.launch.account is not None:
             *batch, m, k = a.data.shape
             self.launch.account.dot(kind, 2 * math.prod(batch) * m * b.data.shape[-1] * k, self.launch.line())

@@ -13,6 +13,8 @@ from .values import Doubt, Value, joined
 class Shape:
     """Mixin of the builder: reshape, transpose, broadcast, splat, join, split, gather, ranges, histogram."""
 
+    launch: Any
+
     def create_reshape(self, arg: Value, shape: Sequence[int], allow_reorder: bool) -> Value:
         return arg.moved(lambda x: x.reshape(shape))
 
@@ -43,7 +45,14 @@ class Shape:
         return value.moved(lambda x: x[..., 0]), value.moved(lambda x: x[..., 1])
 
     def create_gather(self, src: Value, indices: Value, axis: int) -> Value:
-        result = src.moved(lambda x: np.take_along_axis(x, indices.data, axis=axis))
+        index, size = indices.data, src.data.shape[axis]
+        wrong = (index < 0) | (index >= size)
+        if wrong.any():
+            first = int(index[tuple(np.argwhere(wrong)[0])])
+            raise self.launch.mistake(
+                "out of bounds", f"tl.gather cannot take element {first} along axis {axis}: the block has 0..{size - 1} there"
+            )
+        result = src.moved(lambda x: np.take_along_axis(x, index, axis=axis))
         result.doubt = joined(result.data.shape, result.doubt, indices.doubt)
         return result
 
@@ -53,7 +62,12 @@ class Shape:
     def create_histogram(self, data: Value, bins: int, mask: Value | None) -> Value:
         kept = data.data if mask is None else data.data[mask.data]
         kept = kept[(kept >= 0) & (kept < bins)]
-        return Value(np.bincount(kept.astype(np.int64), minlength=bins).astype(np.int32), tl.int32)
+        counts = np.bincount(kept.astype(np.int64), minlength=bins).astype(np.int32)
+        doubt = data.doubt
+        if doubt is not None:  # a doubtful element may be in any bin; one that is masked off is in none
+            live = True if mask is None else mask.data
+            doubt = doubt.map(lambda kinds: np.broadcast_to(np.bitwise_or.reduce(kinds[live], axis=None), (bins,)))
+        return Value(counts, tl.int32, doubt=doubt)
 
     def get_all_ones_value(self, type: Any) -> Value:
         kind = computed(type)

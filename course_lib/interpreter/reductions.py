@@ -111,13 +111,14 @@ def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = Fals
     values = [tensor.handle for tensor in tensors]
     if reverse:
         values = [value.moved(lambda x: np.flip(x, axis)) for value in values]
-    known = _KNOWN_SCANS.get(combine_fn) if len(values) == 1 else None
-    if known is not None and values[0].doubt is None:
+    known = _KNOWN_SCANS.get(combine_fn) if len(values) == 1 and values[0].dtype.scalar.name not in NARROW else None
+    if known is not None:
         value = values[0]
         data = known(value.data, axis=axis, dtype=value.data.dtype)
+        doubt = value.doubt and value.doubt.map(lambda kinds: np.bitwise_or.accumulate(kinds, axis))
         if builder.launch.account is not None and value.dtype.scalar.is_floating():
             builder.launch.account.ledger.elementwise_flops += data.size - data.size // data.shape[axis]
-        values = [Value(narrow(data, value.dtype.scalar), value.dtype.scalar)]
+        values = [Value(data, value.dtype.scalar, doubt=doubt)]
     else:
         values = _running(values, combine_fn, axis)
     if reverse:

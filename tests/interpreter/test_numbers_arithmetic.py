@@ -190,7 +190,8 @@ def test_fma_keeps_what_a_rounded_product_loses():
     assert got[0] == 1 + 2.0**-22  # a tie, to even
     got = run(ternary_kernel, fused, "fp32", little, np.array([1.0 - 2.0**-24]), tie)
     assert got[0] == 1 + 2.0**-23  # just below the tie
-    assert run(ternary_kernel, fused, "fp32", np.array([2.0**-60]), np.array([2.0**-60]), np.array([-(2.0**120)]))[0] == -(2.0**120)
+    tiny, huge = np.array([2.0**-60]), np.array([-(2.0**120)])
+    assert run(ternary_kernel, fused, "fp32", tiny, tiny, huge)[0] == huge[0]
 
 
 @triton.jit

@@ -72,18 +72,18 @@ def test_float_to_float_rounds_to_nearest_even(pair, seed, n):
     name, to = pair
     data = random_floats(np.random.default_rng(seed), n, name)
     got = values(cast(tensor(data, name), to), to)
-    if to == "bf16" and name == "fp64":
-        expected = rounded(data, to)  # once; torch passes through float32
-    else:
-        expected = data if name == to else rounded(data, to)
+    expected = data if name == to else rounded(data, to)  # once, also from float64 to bf16 (torch passes through float32)
     np.testing.assert_array_equal(got, expected)
     np.testing.assert_array_equal(np.signbit(got), np.signbit(expected) | (np.isnan(expected) & np.signbit(got)))
 
 
-@pytest.mark.parametrize(("name", "to"), [("fp32", "bf16"), ("fp32", "fp16"), ("fp64", "fp32"), ("bf16", "fp32"), ("fp16", "fp64")])
-@given(seed=seeds, n=sizes)
+STANDARD = [("fp32", "bf16"), ("fp32", "fp16"), ("fp64", "fp32"), ("bf16", "fp32"), ("fp16", "fp64")]
+
+
+@given(pair=st.sampled_from(STANDARD), seed=seeds, n=sizes)
 @MODEST
-def test_standard_float_casts_are_those_of_torch(name, to, seed, n):
+def test_standard_float_casts_are_those_of_torch(pair, seed, n):
+    name, to = pair
     x = tensor(random_floats(np.random.default_rng(seed), n, name), name)
     same_bits(cast(x, to), x.to(TORCH[to]))
 
@@ -193,7 +193,7 @@ def test_float_to_bool_is_not_zero(name):
 
 
 BITS = [("fp32", "int32"), ("int32", "fp32"), ("bf16", "int16"), ("int16", "bf16"), ("fp16", "uint16"), ("uint8", "fp8e4nv"),
-        ("fp8e5", "int8"), ("fp64", "int64"), ("int64", "fp64"), ("bf16", "fp16"), ("fp16", "bf16"), ("uint32", "int32")]  # fmt: skip
+        ("fp8e5", "int8"), ("fp64", "int64"), ("int64", "fp64"), ("bf16", "fp16"), ("fp16", "bf16")]  # fmt: skip
 
 
 @given(pair=st.sampled_from(BITS), seed=seeds, n=sizes)
@@ -207,7 +207,7 @@ def test_a_bitcast_changes_no_bit(pair, seed, n):
     assert torch.equal(got.view(torch.uint8), raw)
 
 
-@pytest.mark.parametrize("name", (*FLOATS, *FP8, *INTS, "int1"))
+@pytest.mark.parametrize("name", [*FLOATS, *FP8, *INTS, "int1"])
 def test_a_copy_changes_no_bit(name):
     raw = torch.arange(0, 256, dtype=torch.uint8) if name != "int1" else torch.arange(0, 32, dtype=torch.uint8) % 2
     x = raw.repeat(TORCH[name].itemsize).view(TORCH[name])

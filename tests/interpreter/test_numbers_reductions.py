@@ -15,8 +15,6 @@ from .numbers_helpers import (
     INTS,
     MANY,
     MODEST,
-    TORCH,
-    close,
     empty,
     interpreted,
     random_floats,
