@@ -47,15 +47,7 @@ def locate(launch: Launch, pointers: Value, mask: Value | None, itemsize: int, v
     active = pointers.data if lanes is None else pointers.data[lanes]
     if not active.size:
         return Access(None, None, active.astype(np.int64), itemsize, lanes)
-    region = launch.memory.by_name.get(pointers.arg) if pointers.arg else launch.memory.region_at(int(active.flat[0]))
-    if region is None:
-        address = int(active.flat[0])
-        raise launch.mistake(
-            "out of bounds",
-            f"cannot {verb} address {address:#x}, which was made from an integer: no tensor passed to this launch lies there. "
-            "Pass the tensor that it should point into to the launch as well, as one more argument",
-            index=address,
-        )  # fmt: skip
+    region = launch.memory.by_name.get(pointers.arg) if pointers.arg else _somewhere(launch, active, verb)
     storage = region.storage
     offsets = (active - np.uint64(storage.start)).view(np.int64)
     low, high = int(offsets.min()), int(offsets.max())
@@ -73,6 +65,20 @@ def locate(launch: Launch, pointers: Value, mask: Value | None, itemsize: int, v
     return Access(storage, region, offsets, itemsize, lanes, low, high)
 
 
+def _somewhere(launch: Launch, active: np.ndarray, verb: str) -> Region:
+    """The tensor that pointers of no known argument lead to: the first one that any of them hits."""
+    hits = active[launch.memory.storages_of(active) >= 0]
+    if hits.size:
+        return launch.memory.region_at(int(hits.flat[0]))
+    address = int(active.flat[0])
+    raise launch.mistake(
+        "out of bounds",
+        f"cannot {verb} address {address:#x}, which was not made from an argument's pointer: no tensor passed to this launch "
+        "lies there. If it is right, pass the tensor that it points into to the launch as well, as one more argument",
+        index=address,
+    )  # fmt: skip
+
+
 def apart(launch: Launch, pointers: Value, mask: Value | None) -> list[tuple[Value, Value]]:
     """A block whose pointers lead into several tensors, as one (pointers, mask) for each; [] for all other blocks.
 
@@ -82,10 +88,11 @@ def apart(launch: Launch, pointers: Value, mask: Value | None) -> list[tuple[Val
         return []
     lanes = np.ones(pointers.data.shape, bool) if mask is None else np.broadcast_to(mask.data, pointers.data.shape)
     homes = launch.memory.storages_of(pointers.data)
-    there = np.unique(homes[lanes])
-    if there.size < 2:
+    if np.unique(homes[lanes & (homes >= 0)]).size < 2:
         return []
-    return [(pointers, Value(lanes & (homes == home), tl.int1, doubt=mask.doubt if mask else None)) for home in there]
+    homes = np.where(homes < 0, launch.memory.storages_of(pointers.data, nearest=True), homes)  # just beyond its end, perhaps
+    doubt = mask.doubt if mask is not None else None
+    return [(pointers, Value(lanes & (homes == home), tl.int1, doubt=doubt)) for home in np.unique(homes[lanes])]
 
 
 def _look_closer(

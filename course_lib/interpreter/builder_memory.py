@@ -145,7 +145,7 @@ class MemoryOperations:
         return Value(old, dtype, doubt=doubt)
 
     def _atomic_doubt(self, name: str, found: access.Access, shape: tuple[int, ...]) -> Doubt | None:
-        """The doubt of what an atomic returns: lanes masked off, and what an exchange found. Updating unwritten memory is refused."""
+        """The doubt of what an atomic returns (lanes masked off, what an exchange found); an update of unwritten memory is refused."""
         launch, doubt = self.launch, None
         if launch.checks.masked and found.mask is not None:
             line, arg = launch.line(), found.region.arg if found.region else ""

@@ -24,7 +24,7 @@ _BYTES = np.frombuffer(WORD.to_bytes(8, "little"), np.uint8)
 _SURE = {2: ("float16", "bfloat16"), 4: None, 8: None}  # itemsize -> dtypes whose own bits are proof enough; None: all
 _planted: dict[int, Any] = {}  # a torch storage's identity -> weak reference to it, which keeps the identity from being reused
 _limit = [1024]
-_originals: list[tuple[Any, str, Callable]] = []
+_originals: list[tuple[Any, str, Callable | None]] = []  # None: inherited
 
 
 def is_planted(storage: Storage) -> bool:
@@ -98,6 +98,9 @@ def start() -> None:
     torch = sys.modules.get("torch")
     if _originals or torch is None or getattr(torch.__spec__, "_initializing", False):
         return
+    from torch.utils._device import _device_constructors
+
+    _device_constructors()  # torch makes this set once: with its own functions in it, so that `with torch.device(...)` knows them
     for owner, name in (
         (torch, "empty"), (torch, "empty_like"), (torch, "empty_strided"), (torch, "empty_permuted"),
         (torch.Tensor, "new_empty"), (torch.Tensor, "new_empty_strided"),
@@ -118,6 +121,7 @@ def _planting(original: Callable, owner: str) -> Callable:
             return result
         return plant(result)
 
+    planted._torchdynamo_inline = original  # torch.compile takes the original, now and after `stop`
     planted.__module__ = "torch"  # where pickle finds it
     planted.__qualname__ = f"{owner}.{original.__name__}".removeprefix("torch.")
     return planted

@@ -13,16 +13,12 @@ from .builder import builder, semantic
 
 _MISSING = object()
 _applied: list[tuple[Any, str, Any]] = []
-_depth = 0
 _planned: list[tuple[Any, str, Any]] = []
 
 
 def apply() -> None:
-    """Put our versions in place; calls nest, and `restore` undoes the outermost one."""
-    global _depth
-    _depth += 1
-    if _depth > 1:
-        return
+    """Put our versions in place, until `restore`. Launches do not nest, so neither does this."""
+    assert not _applied, "triton.language already has our versions"
     if not _planned:
         _planned.extend(_plan())
     for owner, name, new in _planned:
@@ -31,17 +27,13 @@ def apply() -> None:
 
 
 def restore() -> None:
-    """Give triton.language back what `apply` replaced."""
-    global _depth
-    _depth -= 1
-    if _depth:
-        return
+    """Give triton.language back what `apply` replaced, all or only a part (when it was interrupted)."""
     while _applied:
         owner, name, old = _applied.pop()
-        if old is _MISSING:
-            delattr(owner, name)
-        else:
+        if old is not _MISSING:
             setattr(owner, name, old)
+        elif name in owner.__dict__:
+            delattr(owner, name)
 
 
 def _plan() -> list[tuple[Any, str, Any]]:

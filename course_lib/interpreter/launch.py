@@ -1,6 +1,7 @@
 """Runs the grid of one launch: arguments become values, programs run one after the other, mistakes name their place."""
 
 import inspect
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -39,13 +40,30 @@ def run_grid(
     """Run `kernel[grid](*args, **kwargs)`.
 
     kernel  Triton's InterpretedFunction; ledger: filled while it runs, or None
-    Raises  KernelMistake for a mistake (see faults.py), InterpreterError's subclass as well for any error inside the kernel
+    Raises  KernelMistake for a mistake (see faults.py), and for any other error inside the kernel
+    Threads take turns: builtins of the language answer for one launch at a time.
     """
+    with _turn:
+        if builder.launch is not None:
+            outer, inner = builder.launch.kernel, kernel.fn.__name__
+            raise builder.launch.mistake(
+                "refused", f"{outer} launches {inner}; a kernel cannot launch another, only call it without [grid], as {inner}(...)"
+            )
+        _run(kernel, grid, args, kwargs, checks, target, ledger, pictures)
+
+
+_turn = threading.RLock()
+
+
+def _run(
+    kernel: Any, grid: Any, args: tuple, kwargs: dict, checks: Checks, target: Target, ledger: LaunchLedger | None, pictures: bool
+) -> None:
     fn = rewritten(kernel.fn)
     names = inspect.getfullargspec(kernel.fn).args
     kwargs = {name: value for name, value in kwargs.items() if name in names}
     executor = GridExecutor(kernel.fn, kernel.arg_names, grid, kernel.pre_run_hooks)
-    args_host, kwargs_host = executor._init_args_hst(args, kwargs)
+    elsewhere = any(tensor.device.type != "cpu" for _, tensor in _tensors({"args": args, **kwargs}))
+    args_host, kwargs_host = executor._init_args_hst(args, kwargs) if elsewhere else (args, kwargs)
     for hook in kernel.pre_run_hooks:
         hook(*args_host, **kwargs_host)
     bound = inspect.getcallargs(kernel.fn, *args_host, **kwargs_host)
@@ -56,11 +74,11 @@ def run_grid(
         ledger.grid = sizes
         account = Account(ledger, pictures)
     launch = Launch(kernel.fn.__name__, memory, sizes, checks, target, account, codes=codes)
-    before, builder.launch = builder.launch, launch
-    builder.aim_at(target)
-    language.apply()
     stopped = "the launch was interrupted"
     try:
+        builder.launch = launch
+        builder.aim_at(target)
+        language.apply()
         with np.errstate(all="ignore"):
             values = {name: value if name in executor.constexprs else as_value(value, name) for name, value in bound.items()}
             _run_programs(fn, launch, values)
@@ -70,10 +88,11 @@ def run_grid(
         raise
     finally:
         language.restore()
-        builder.launch = before
+        builder.launch = None
         if account is not None:
             account.close(stopped)
-        executor._restore_args_dev(args, args_host, kwargs, kwargs_host)
+        if elsewhere:
+            executor._restore_args_dev(args, args_host, kwargs, kwargs_host)
 
 
 def _run_programs(fn: Callable, launch: Launch, values: dict[str, Any]) -> None:

@@ -81,12 +81,11 @@ class Region:
     @property
     def extent(self) -> str:
         """Shape and bounds in words."""
-        shape = "x".join(map(str, self.shape)) or "a scalar:"
+        kind = f"{self.dtype} {list(self.shape)}" if self.shape else f"one {self.dtype}"
         if not self.num_elements:
-            return f"{shape} {self.dtype}, so it is empty"
-        if self.dense:
-            return f"{shape} {self.dtype}, offsets 0..{self.num_elements - 1}"
-        return f"{shape} {self.dtype} with strides {self.strides}, offsets 0..{self.num_elements - 1} with gaps"
+            return f"{kind}, which is empty"
+        last = self.num_elements - 1
+        return f"{kind}, offsets 0..{last}" if self.dense else f"{kind} with strides {self.strides}, offsets 0..{last} with gaps"
 
 
 def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -115,6 +114,7 @@ class Memory:
         tensors = list(tensors)
         self.storages = _storages([tensor.untyped_storage() for _, tensor in tensors if tensor.untyped_storage().nbytes()])
         self._starts = np.array([storage.start for storage in self.storages], np.uint64)
+        self._ends = np.array([storage.start + storage.num_bytes for storage in self.storages], np.uint64)
         self.by_name: dict[str, Region] = {}
         for name, tensor in tensors:
             self._add(name, tensor)
@@ -134,13 +134,14 @@ class Memory:
         storage.regions.append(region)
         self.by_name[name] = region
 
-    def storages_of(self, addresses: np.ndarray) -> np.ndarray:
-        """For addresses: the place in `storages` of the one that each lies in, -1 for none."""
+    def storages_of(self, addresses: np.ndarray, nearest: bool = False) -> np.ndarray:
+        """For addresses: the place in `storages` of the one that each lies in; -1 (`nearest`: the one below) if in none."""
         if not self.storages:
             return np.full(addresses.shape, -1)
         place = np.searchsorted(self._starts, addresses, side="right") - 1
-        ends = self._starts + np.array([storage.num_bytes for storage in self.storages], np.uint64)
-        return np.where(addresses < ends[place], place, -1)  # place -1, before the first: the last one's end is above it
+        if nearest:
+            return np.maximum(place, 0)
+        return np.where(addresses < self._ends[place], place, -1)  # place -1, before the first: the last one's end is above it
 
     def storage_at(self, address: int) -> Storage | None:
         place = int(self.storages_of(np.array([address], np.uint64))[0])
