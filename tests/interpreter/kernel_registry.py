@@ -1,7 +1,7 @@
 """Every kernel of the project: the targets that it claims, and a launch to compile it with.
 
-A new kernel gets a line in `claims()`; test_every_kernel_compiles.py finds it if it has none. Tensors are on the meta device:
-only their dtypes, strides and alignment decide the code.
+A new kernel gets a line in `claims()`, a small one in kernel_registry_small.py; test_every_kernel_compiles.py finds it if it has
+none. Tensors are on the meta device: only their dtypes, strides and alignment decide the code.
 """
 
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDes
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.interpreter.compiled import DEFAULT_TARGETS, Launch
+from tests.interpreter import kernel_registry_small
 from tests.interpreter.kernels.copy import copy_kernel
 from tests.interpreter.kernels.descriptors import device_descriptor_kernel, host_descriptor_kernel
 from tests.interpreter.kernels.flash import flash_kernel
@@ -27,7 +28,7 @@ INT8_TARGETS = tuple(name for name in DEFAULT_TARGETS if name != "sm_75")  # the
 # Where kernels stand that claim nothing, and why. A pattern of paths, or a path and a kernel.
 EXEMPT = {
     "tests/interpreter/kernels/refused.py": "each is there to be refused (test_compiled_facts.py)",
-    "tests/interpreter/kernels/traffic.py": "each makes one kind of access for the ledger's counts, in the interpreter only",
+    "tests/interpreter/faults/*": "each plants a fault that the interpreter must catch, or is its twin without",
     "tests/gpu/*": "run on the device, where they are compiled",
     "tests/*/test_*.py": "belongs to that test: it is run there, plants a fault, or is compiled there",
     "tests/notebooks/small_course.py": "text of a notebook, not a kernel of the project",
@@ -72,3 +73,4 @@ def claims() -> Iterator[tuple[str, Launch]]:
     yield "device descriptor", Launch(device_descriptor_kernel, (wide, wide, 64, 64, 32, 32), {}, every)
     tile = GluonDescriptor(wide, [64, 64], [64, 1], [64, 64], gl.NVMMASharedLayout.get_default_for([64, 64], gl.float16))
     yield "gluon tile", Launch(gluon_tile_kernel, (tile, tile, tile), {"num_warps": 4}, ("sm_90",))
+    yield from kernel_registry_small.launches()

@@ -45,10 +45,10 @@ def test_a_death_at_one_target_leaves_the_others_their_report():
 
 
 def test_a_compiler_that_does_not_end_is_stopped():
+    """And blamed as one that died is: what comes after it goes on (above)."""
     source = text_kernel("tl.store(p, 1.0)", head=MEDDLES.format(what="time.sleep(600)"))
-    report = compile_report(source, (X,), targets=("sm_90", "sm_80"), seconds_per_target=8)
-    assert "took longer than 8 s" in report["sm_90"].why_not
-    assert report["sm_80"].compiles
+    report = compile_report(source, (X,), targets=("sm_90",), seconds_per_target=3)
+    assert "took longer than 3 s" in report["sm_90"].why_not
 
 
 def test_the_interpreter_and_compiler_settings_of_this_process_do_not_reach_it(monkeypatch):
@@ -76,8 +76,9 @@ def test_a_cache_that_cannot_be_written_or_read_costs_nothing_but_time(tmp_path,
     assert compile_report(copy_kernel, COPY, targets=("sm_80",))["sm_80"].compiles
     monkeypatch.setenv("COURSE_COMPILE_CACHE", str(tmp_path))
     monkeypatch.setattr(cache, "key", lambda _: "damaged")
-    (tmp_path / "damaged.json").write_text('{"compi')
-    assert compile_report(copy_kernel, COPY, targets=("sm_80",))["sm_80"].compiles
+    for text in ('{"compi', "[]", "{}", '{"compiles": false, "line": null, "why_not": 3}'):
+        (tmp_path / "damaged.json").write_text(text)
+        assert compile_report(copy_kernel, COPY, targets=("sm_80",))["sm_80"].compiles
     assert json.loads((tmp_path / "damaged.json").read_text())["compiles"]
 
 

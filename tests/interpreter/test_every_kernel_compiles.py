@@ -2,12 +2,11 @@
 
 import ast
 from fnmatch import fnmatch
-from pathlib import Path
 
 import pytest
 
 from course_lib.interpreter.compiled import compile_reports, proof
-from course_lib.interpreter.kernel_parts import inner_function, python_function
+from course_lib.interpreter.kernel_source import self_contained
 from tests.interpreter import other_triton
 from tests.interpreter.kernel_registry import EXEMPT, ROOT, claims
 
@@ -41,27 +40,27 @@ def test_the_two_tritons_are_the_two_that_the_course_supports():
 
 
 def kernels_of(path):
-    """Names of the functions of a file that @triton.jit or @gluon.jit makes kernels."""
+    """(name, line of its def) of each function of a file that @triton.jit or @gluon.jit makes a kernel or a helper."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef):
             for decorator in node.decorator_list:
                 called = decorator.func if isinstance(decorator, ast.Call) else decorator
                 if ast.unparse(called) in ("triton.jit", "gluon.jit", "jit"):
-                    yield node.name
+                    yield node.name, node.lineno
 
 
 def unclaimed(root, claimed):
-    """ "path::kernel" for each kernel below root that is neither claimed nor exempt."""
+    """path::name of each kernel below root that is neither claimed nor exempt. claimed: (file, line of its def)."""
     files = [path for part in ("course_lib", "solutions", "benchmarks", "tests") for path in sorted((root / part).rglob("*.py"))]
     for path in files:
         where = path.relative_to(root).as_posix()
         if not any(fnmatch(where, pattern) for pattern in EXEMPT):
-            yield from (f"{where}::{name}" for name in kernels_of(path) if f"{where}::{name}" not in claimed)
+            yield from (f"{where}::{name}" for name, line in kernels_of(path) if (str(path), line) not in claimed)
 
 
 def test_no_kernel_is_without_a_claim():
-    functions = [python_function(inner_function(launch.kernel)) for launch in CLAIMS.values()]
-    claimed = {f"{Path(fn.__code__.co_filename).relative_to(ROOT).as_posix()}::{fn.__name__}" for fn in functions}
+    """A helper is claimed with the kernels that call it."""
+    claimed = {(one.file, one.line) for launch in CLAIMS.values() for one in self_contained(launch.kernel).segments}
     assert list(unclaimed(ROOT, claimed)) == []
 
 
@@ -76,7 +75,7 @@ def test_the_finder_of_kernels_sees_every_form(tmp_path):
     (tmp_path / "course_lib").mkdir()
     text = "".join(f"{form}def k{number}(): ...\n" for number, form in enumerate(forms)) + "def plain(): ...\n"
     (tmp_path / "course_lib" / "x.py").write_text(text)
-    found = list(unclaimed(tmp_path, {"course_lib/x.py::k1"}))
+    found = list(unclaimed(tmp_path, {(str(tmp_path / "course_lib" / "x.py"), 4)}))
     assert found == [f"course_lib/x.py::k{number}" for number in (0, 2, 3, 4)]
 
 

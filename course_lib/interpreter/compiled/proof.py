@@ -129,9 +129,12 @@ class _Prepared:
 
     def recall(self, target: Target) -> bool:
         data = cache.load(self.key(target))
-        if data is not None:
-            self.found[target.name] = data
-        return data is not None
+        try:
+            _target_report(self.source, target, data or {})
+        except (AttributeError, KeyError, TypeError):  # nothing there, or not what we wrote: compiled again
+            return False
+        self.found[target.name] = data
+        return True
 
     def report(self, version: str) -> CompileReport:
         reports = tuple(_target_report(self.source, target, self.found[target.name]) for target in self.targets)
