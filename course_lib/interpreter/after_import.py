@@ -11,15 +11,21 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+_OURS = f"{__package__}."
+
 
 class _AfterImport(MetaPathFinder):
-    """Lets every other finder find a module, and calls `then` when it has been executed, once for each name."""
+    """Lets every other finder find a module, and calls `then` when it has been executed, once for each name.
+
+    A module of the interpreter that is itself what imports Triton is let through to its end first: `then` needs it whole.
+    """
 
     def __init__(self, names: set[str], then: Callable[[], None]):
         self.names, self.then = names, then
+        self._inside, self._due = 0, False  # modules of the interpreter that are being executed; is a call of `then` waiting?
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name not in self.names:
+        if name not in self.names and not name.startswith(_OURS):
             return None
         self.names.discard(name)
         others = (finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec"))
@@ -30,8 +36,16 @@ class _AfterImport(MetaPathFinder):
 
     def _followed(self, execute: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
         def followed(module: ModuleType, *args: Any) -> None:
-            execute(module, *args)
-            self.then()
+            ours = module.__name__.startswith(_OURS)
+            self._inside += ours
+            try:
+                execute(module, *args)
+            finally:
+                self._inside -= ours
+            self._due |= not ours
+            if self._due and not self._inside:
+                self._due = False
+                self.then()
 
         return followed
 

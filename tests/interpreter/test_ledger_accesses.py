@@ -30,7 +30,7 @@ def test_a_gather_touches_the_sectors_of_the_elements_that_it_picks(data, n, row
 
 
 def test_lanes_that_share_an_address_ask_for_it_each_and_move_one_sector():
-    launch = counted(k.broadcast_kernel[(3,)], at(0, (1,)), at(0, (64,)), BLOCK=64)
+    launch = counted(k.broadcast_kernel[(3,)], at(0, (1,)), at(0, (3 * 64,)), BLOCK=64)
     every, one = line(launch, "lanes * 0"), line(launch, "one =")
     assert (every.loaded_bytes, every.sectors_loaded, every.useful_loaded_bytes, every.loads) == (3 * 256, 3, 3 * 4, 3)
     assert (one.loaded_bytes, one.sectors_loaded, one.useful_loaded_bytes, one.loads) == (3 * 4, 3, 3 * 4, 3)
@@ -159,7 +159,7 @@ def test_a_helper_counts_on_its_own_line():
 
 def test_arithmetic_is_counted_as_documented():
     n = 64
-    launch = counted(k.arithmetic_kernel[(2,)], at(0, (n,)), at(0, (n,)), BLOCK=n)
+    launch = counted(k.arithmetic_kernel[(2,)], at(0, (2 * n,)), at(0, (2 * n,)), BLOCK=n)
     assert launch.elementwise_flops == launch.flops == 2 * ((2 + 2 + 2 + 3 + 1 + 1) * n + 2 * (n - 1))
     assert launch.special_calls == dict.fromkeys(("divide", "exp2", "sqrt", "log"), 2 * n)
 

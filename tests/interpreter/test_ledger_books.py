@@ -12,7 +12,7 @@ import triton.language as tl
 from course_lib import interpreter
 from course_lib.interpreter import KernelMistake, ledger
 
-from .entry_helpers import environment
+from .entry_helpers import ROOT, environment, python
 from .kernels.copy import copy, copy_kernel
 from .kernels.matmul import matmul
 from .ledger_helpers import at, check_books
@@ -44,7 +44,6 @@ def test_blocks_nest_and_each_has_the_launches_that_ran_in_it():
     assert [launch.total.loaded_bytes for launch in outer.launches] == [40, 80, 120]
     assert inner.launches == outer.launches[1:2]
     assert [bool(launch.touched) for launch in outer.launches] == [False, True, False]
-    assert not interpreter.enabled()
 
 
 def test_an_inner_block_keeps_the_configuration_that_the_outer_one_asked_for():
@@ -58,8 +57,12 @@ tuned = triton.autotune([triton.Config({"BLOCK": 16}), triton.Config({"BLOCK": 6
 
 
 def test_a_block_leaves_the_interpreter_as_it_was():
-    checks = interpreter.Checks(races=False)
-    interpreter.enable(checks)
+    was_on = interpreter.enabled()
+    interpreter.disable()
+    with ledger():
+        assert interpreter.enabled()
+    assert not interpreter.enabled()
+    interpreter.enable(interpreter.Checks(races=False))
     try:
         with pytest.raises(ZeroDivisionError), ledger(checks=interpreter.Checks(unwritten=False)):
             raise ZeroDivisionError
@@ -68,7 +71,16 @@ def test_a_block_leaves_the_interpreter_as_it_was():
             copy(torch.empty(5))
         assert mistake.value.kind == "unwritten"
     finally:
-        interpreter.disable()
+        interpreter.enable()
+        if not was_on:
+            interpreter.disable()
+
+
+@pytest.mark.parametrize("first", ["switch", "watch", "faults", "builder", "launch"])
+def test_whichever_module_brings_triton_the_checks_are_on_once_it_is_there(first):
+    """`lab` turns them on when Triton is imported, and Triton may be imported by the interpreter itself, half loaded."""
+    code = f"from course_lib import lab\nfrom course_lib.interpreter import {first}, switch\nassert switch.enabled()"
+    python(["-c", code], ROOT, environment())
 
 
 @triton.jit
@@ -91,7 +103,6 @@ def test_a_mistake_keeps_what_was_counted_before_it_and_marks_the_launch():
     assert "program (2, 0, 0)" in stopped.notes[-1]
     assert after.notes == []
     check_books(stopped)
-    assert not interpreter.enabled()
 
 
 def test_an_access_out_of_bounds_is_not_counted():

@@ -34,7 +34,7 @@ def broadcast_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
     lanes = tl.arange(0, BLOCK)
     every = tl.load(x_ptr + lanes * 0)
     one = tl.load(x_ptr)
-    tl.store(out_ptr + lanes, every + one)
+    tl.store(out_ptr + tl.program_id(0) * BLOCK + lanes, every + one)
 
 
 @triton.jit
@@ -137,7 +137,7 @@ def batched_dot_kernel(a_ptr, b_ptr, out_ptr, B: tl.constexpr, M: tl.constexpr, 
 @triton.jit
 def arithmetic_kernel(x_ptr, out_ptr, BLOCK: tl.constexpr):
     """Each line of arithmetic has a known number of operations for each element (see test_ledger_accesses)."""
-    at = tl.arange(0, BLOCK)
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     x = tl.load(x_ptr + at)
     x = x * 2.0 + 1.0  # 2
     x = -x / 3.0  # 2, and a division
