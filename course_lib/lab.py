@@ -41,6 +41,29 @@ def progress() -> Any:
     return widget(summary)
 
 
+def trace(
+    function: Any,
+    /,
+    *args: Any,
+    grid: Any = None,
+    gpu: str = "H100 SXM",
+    targets: Any = ("sm_75", "sm_80", "sm_90", "gfx942"),
+    config: dict[str, int] | None = None,
+    **kwargs: Any,
+) -> Any:
+    """Run a kernel, or a function that launches kernels, once, and show what it does with memory. Nothing is timed.
+
+    function  made by @triton.jit (then `grid` is needed), or any host function: every launch inside it is traced
+    gpu       whose roofline the launches are drawn on: a name of hardware/gpus.toml
+    targets   what to compile for (a second or two for each, then remembered); () leaves it out
+    config    the configuration of an autotuned kernel, by its constants ({"BLOCK": 64}); default: the first valid one
+    A mistake in a kernel is shown, with what was counted up to it, and does not raise: it is in `.mistake`.
+    """
+    from .course.trace import trace
+
+    return trace(function, args, kwargs, grid=grid, gpu=gpu, targets=targets, config=config)
+
+
 def _checked(exercise_id: str, entry: Any, cell: str, seed: int | None) -> Shown:
     from .course.live import check_live
 

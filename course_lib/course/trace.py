@@ -1,0 +1,118 @@
+"""`lab.trace`: one run of a kernel, or of a function that launches kernels, as a page.
+
+A mistake in a kernel is shown and does not raise: the cell ends with the page, `trace.mistake` holds it, and what was counted
+up to it stands below it. Errors of host code, and a missing grid, raise as usual.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..hardware import GpuSpec
+    from ..interpreter.books import LaunchLedger
+    from ..interpreter.compiled import CompileReport
+    from ..interpreter.trace import Traced, TracedLaunch
+
+TARGETS = ("sm_75", "sm_80", "sm_90", "gfx942")  # T4, A100, H100, MI300
+
+
+class Trace:
+    """What `lab.trace` returns. As the value of a cell it is the page; `print` gives its text.
+
+    launches   the launches in order, each with `.ledger`, a LaunchLedger, which holds every number that is shown
+    ledger     that of the only launch; an error where there are several
+    mistake    the KernelMistake that ended the run, or None
+    result     what a traced host function returned
+    findings   sentences on what costs more than the result needs
+    compiled   a CompileReport for each kernel (and kind of arguments) that was launched
+    """
+
+    def __init__(self, traced: "Traced", gpu: "GpuSpec", compiled: Sequence["CompileReport"] = ()):
+        self._traced, self.gpu, self.compiled = traced, gpu, list(compiled)
+
+    @property
+    def launches(self) -> "list[TracedLaunch]":
+        return self._traced.launches
+
+    @property
+    def mistake(self) -> Any:
+        return self._traced.mistake
+
+    @property
+    def result(self) -> Any:
+        return self._traced.result
+
+    @property
+    def ledger(self) -> "LaunchLedger":
+        if len(self.launches) != 1:
+            raise ValueError(f"there are {len(self.launches)} launches here; take launches[i].ledger")
+        return self.launches[0].ledger
+
+    @property
+    def findings(self) -> list[str]:
+        from ..display.trace_page import every_finding
+
+        return [finding.text for _, finding in every_finding(self)]
+
+    def __repr__(self) -> str:
+        from ..display.trace_page import page_text
+
+        return page_text(self)
+
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
+        from ..display.trace_page import page_html
+
+        return {"text/plain": repr(self), "text/html": page_html(self)}
+
+
+def trace(
+    function: Callable,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    *,
+    grid: Any,
+    gpu: str,
+    targets: str | Sequence[str],
+    config: dict[str, int] | None,
+) -> Trace:
+    """See `lab.trace`. What is asked for is checked before anything runs."""
+    from ..display.ledger_roofline import gpu_named
+    from ..interpreter.compiled.targets import target_named
+    from ..interpreter.trace import trace as run
+
+    named = gpu_named(gpu)
+    targets = [target_named(name).name for name in ([targets] if isinstance(targets, str) else targets)]
+    traced = run(function, args, kwargs, grid=grid, config=config)
+    return Trace(traced, named, _compiled(traced, targets))
+
+
+def _compiled(traced: "Traced", targets: Sequence[str]) -> "list[CompileReport]":
+    """One report for each kernel and kind of arguments; says on stdout that it is at work, since a new kernel takes seconds."""
+    if not targets or not traced.launches:
+        return []
+    names = ", ".join(dict.fromkeys(launch.ledger.kernel for launch in traced.launches))
+    print(f"compiling {names} for {', '.join(targets)} ...", flush=True)
+    if traced.tape is not None:
+        from ..interpreter.recorded_compile import compile_recordings
+
+        return compile_recordings([traced.tape], targets, cached=True)[0]
+    from ..interpreter.compiled import Launch, compile_reports
+
+    first: dict[tuple, TracedLaunch] = {}
+    for launch in traced.launches:
+        first.setdefault(_kind(launch), launch)
+    return compile_reports([Launch(one.kernel, one.args, one.kwargs, targets) for one in first.values()])
+
+
+def _kind(launch: "TracedLaunch") -> tuple:
+    """Equal for launches that compile to the same code; where unsure, different."""
+    values = (*((str(place), value) for place, value in enumerate(launch.args)), *sorted(launch.kwargs.items()))
+    return (id(launch.kernel), *((name, _value(value)) for name, value in values))
+
+
+def _value(value: Any) -> Any:
+    if hasattr(value, "data_ptr"):
+        return (str(value.dtype), value.data_ptr() % 16, value.untyped_storage().nbytes() >= 2**31)
+    if type(value) is int:
+        return (value if value == 1 else value % 16 == 0, value.bit_length() > 31)
+    return repr(value)
