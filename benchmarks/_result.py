@@ -26,13 +26,14 @@ def sources_hash(sources: Sequence[str]) -> str:
     return digest.hexdigest()
 
 
-def write_result(name: str, rows: Sequence[dict[str, Any]], sources: Sequence[str]) -> Path:
-    """Write benchmarks/results/DEVICE/NAME.json for the CUDA device in use -> its path."""
+def write_result(name: str, rows: Sequence[dict[str, Any]], sources: Sequence[str], device: str = "") -> Path:
+    """Write benchmarks/results/DEVICE/NAME.json -> its path. device: "" for the CUDA device in use, or words for a CPU."""
     import torch
 
-    device = torch.cuda.get_device_name()
+    state = {"driver": None, "clocks": None} if device else _driver_and_clocks()
+    device = device or torch.cuda.get_device_name()
     result = {
-        "name": name, "device": device, **_driver_and_clocks(), "torch": torch.__version__, "triton": _version("triton"),
+        "name": name, "device": device, **state, "torch": torch.__version__, "triton": _version("triton"),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"), "commit": _commit(),
         "sources": list(sources), "sha256": sources_hash(sources), "rows": list(rows),
     }  # fmt: skip

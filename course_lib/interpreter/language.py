@@ -8,7 +8,7 @@ from typing import Any
 
 import triton.language as tl
 
-from . import reductions, runtime
+from . import frontend, reductions, runtime
 from .builder import builder, semantic
 
 _MISSING = object()
@@ -58,6 +58,7 @@ def _plan() -> list[tuple[Any, str, Any]]:
             (owner, "max_constancy", partial(_hint, name="tt.constancy")),
         ]
     plan += [
+        *frontend.planned(),
         (tl.core.dtype, "to_ir", _to_ir),
         (tl.tensor, "__index__", runtime.index),
         (tl.tensor, "__bool__", lambda self: True),  # the frontend asks "is it given?"; kernels go through runtime.condition
