@@ -27,6 +27,7 @@ class Access:
     mask: np.ndarray | None  # None: every lane is active
     low: int = 0  # smallest and largest of the offsets
     high: int = 0
+    arg: str = ""  # the argument that the pointers came from
 
     @property
     def elements(self) -> np.ndarray:
@@ -46,7 +47,7 @@ def locate(launch: Launch, pointers: Value, mask: Value | None, itemsize: int, v
         refuse_doubt(launch, pointers.doubt, lanes, f"address to {verb}", MASKED_OFF | UNWRITTEN | WRAPPED)
     active = pointers.data if lanes is None else pointers.data[lanes]
     if not active.size:
-        return Access(None, None, active.astype(np.int64), itemsize, lanes)
+        return Access(None, None, active.astype(np.int64), itemsize, lanes, arg=pointers.arg or "")
     region = launch.memory.by_name.get(pointers.arg) if pointers.arg else _somewhere(launch, active, verb)
     storage = region.storage
     offsets = (active - np.uint64(storage.start)).view(np.int64)
@@ -62,7 +63,7 @@ def locate(launch: Launch, pointers: Value, mask: Value | None, itemsize: int, v
             "after one. Start it at a multiple, or load narrower elements and put them together",
             argument=region.arg, index=(offset - region.first) // region.itemsize, bounds=(0, region.num_elements),
         )  # fmt: skip
-    return Access(storage, region, offsets, itemsize, lanes, low, high)
+    return Access(storage, region, offsets, itemsize, lanes, low, high, region.arg)
 
 
 def _somewhere(launch: Launch, active: np.ndarray, verb: str) -> Region:
@@ -193,8 +194,8 @@ def _load_doubt(launch: Launch, access: Access, shape: tuple[int, ...], bits: np
     kinds, origins = None, {}
     if launch.checks.masked and no_other and access.mask is not None:
         kinds = np.where(access.mask, np.uint8(0), np.uint8(MASKED_OFF))
-        line, name = launch.line(), access.region.arg if access.region else ""
-        origins[MASKED_OFF] = Origin(line.number, line.text, name or "a tensor", name)
+        line = launch.line()
+        origins[MASKED_OFF] = Origin(line.number, line.text, access.arg or "a tensor", access.arg)
     fresh = unwritten(launch, access)
     if fresh is not None:
         kinds = np.zeros(shape, np.uint8) if kinds is None else kinds
@@ -236,18 +237,19 @@ def _note_writer(launch: Launch, access: Access) -> None:
     unit = access.region.itemsize if access.region.itemsize <= access.itemsize else 1
     writers = launch.writers.get(access.storage.start)
     if writers is None or writers[0] > unit:
-        fresh = np.full(access.storage.num_bytes // unit + 1, -1, np.int32)
+        fresh = np.zeros(access.storage.num_bytes // unit + 1, np.int32)  # costs memory only where somebody writes
         if writers is not None:  # finer units from now on
             fresh[: writers[1].size * (writers[0] // unit)] = np.repeat(writers[1], writers[0] // unit)[: fresh.size]
         writers = launch.writers[access.storage.start] = (unit, fresh)
     unit, last = writers
+    me = launch.linear + 1  # 0: nobody
     places = access.offsets // unit
     for step in range(max(1, access.itemsize // unit)):
         before = last[places + step]
-        clash = (before >= 0) & (before != launch.linear)
+        clash = (before > 0) & (before != me)
         if clash.any() and launch.lock_holder != launch.linear:
             first = int(np.flatnonzero(clash.ravel())[0])
-            offset, program = int(access.offsets.ravel()[first]), int(before.ravel()[first])
+            offset, program = int(access.offsets.ravel()[first]), int(before.ravel()[first]) - 1
             raise launch.mistake(
                 "race",
                 f"stores to {access.region.index_of(offset)}, where program {unravel(program, launch.grid)} has stored as well: "
@@ -256,7 +258,7 @@ def _note_writer(launch: Launch, access: Access) -> None:
                 index=(offset - access.region.first) // access.region.itemsize,
                 bounds=(0, access.region.num_elements),
             )
-        last[places + step] = launch.linear
+        last[places + step] = me
 
 
 def unravel(linear: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:

@@ -145,11 +145,11 @@ class MemoryOperations:
         return Value(old, dtype, doubt=doubt)
 
     def _atomic_doubt(self, name: str, found: access.Access, shape: tuple[int, ...]) -> Doubt | None:
-        """The doubt of what an atomic returns (lanes masked off, what an exchange found); an update of unwritten memory is refused."""
+        """The doubt of what an atomic returns: lanes masked off, what an exchange found. Other unwritten memory is refused."""
         launch, doubt = self.launch, None
         if launch.checks.masked and found.mask is not None:
-            line, arg = launch.line(), found.region.arg if found.region else ""
-            origin = Origin(line.number, line.text, f"the result of an atomic on {arg or 'a tensor'}", arg)
+            line = launch.line()
+            origin = Origin(line.number, line.text, f"the result of an atomic on {found.arg or 'a tensor'}", found.arg)
             doubt = Doubt(np.where(found.mask, np.uint8(0), np.uint8(MASKED_OFF)), {MASKED_OFF: origin})
         fresh = access.unwritten(launch, found)
         if fresh is None:

@@ -47,7 +47,7 @@ def run_grid(
         if builder.launch is not None:
             outer, inner = builder.launch.kernel, kernel.fn.__name__
             raise builder.launch.mistake(
-                "refused", f"{outer} launches {inner}; a kernel cannot launch another, only call it without [grid], as {inner}(...)"
+                "refused", f"{outer} launches {inner}; a kernel can only call another, without a grid: {inner}(...)"
             )
         _run(kernel, grid, args, kwargs, checks, target, ledger, pictures)
 

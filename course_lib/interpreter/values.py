@@ -56,6 +56,23 @@ def joined(shape: tuple[int, ...], *doubts: Doubt | None) -> Doubt | None:
     return Doubt(kinds, origins)
 
 
+def without(doubt: Doubt | None, kind: int) -> Doubt | None:
+    """The doubt of a value made in a way that settles one kind of it."""
+    if doubt is None or not (doubt.kinds & kind).any():
+        return doubt
+    kinds = doubt.kinds & np.uint8(~kind & 0xFF)
+    return Doubt(kinds, doubt.origins) if kinds.any() else None
+
+
+def unless_decided(doubt: Doubt | None, lhs: "Value", rhs: "Value", deciding: Any) -> Doubt | None:
+    """The doubt of a binary operation in which one operand can decide alone: False & anything, 0 times any integer."""
+    if doubt is None:
+        return None
+    sure = [(side.data == deciding) & (side.doubt.kinds == 0 if side.doubt is not None else True) for side in (lhs, rhs)]
+    kinds = np.where(sure[0] | sure[1], np.uint8(0), doubt.kinds)
+    return Doubt(kinds, doubt.origins) if kinds.any() else None
+
+
 def over_axis(doubt: Doubt | None, axis: int | None, keepdims: bool = False) -> Doubt | None:
     """The doubt of a reduction: one doubtful element makes the whole sum doubtful."""
     if doubt is None:
