@@ -14,7 +14,7 @@ import triton.language as tl
 from .dot import product
 from .numpy_types import computed, from_memory, stored, to_memory
 from .rounding import float_to_int, fused, larger_of, narrow, smaller_of, to_float
-from .values import WRAPPED, Doubt, Origin, Value, joined
+from .values import WRAPPED, Doubt, Origin, Value, joined, unless_decided, without
 
 INT32_LIMIT = 2**31
 _ONE_BIT = {  # arithmetic modulo 2, which numpy does not do with its bool
@@ -51,6 +51,8 @@ class Arithmetic:
         doubt = None
         if lhs.doubt is not None or rhs.doubt is not None:
             doubt = joined(data.shape, lhs.doubt, rhs.doubt)
+        if data.dtype == bool:  # a comparison: no part of an address any more
+            doubt = without(doubt, WRAPPED)
         return Value(data, tl.int1 if data.dtype == bool else dtype, doubt=doubt)
 
     def unary_op(self, arg: Value, op: Callable) -> Value:
@@ -94,7 +96,9 @@ class Arithmetic:
         return self._int_op(lhs, rhs, np.subtract, lambda a, b: a + b)
 
     def create_mul(self, lhs: Value, rhs: Value) -> Value:
-        return self._int_op(lhs, rhs, np.multiply, lambda a, b: a * b)
+        result = self._int_op(lhs, rhs, np.multiply, lambda a, b: a * b)
+        result.doubt = unless_decided(result.doubt, lhs, rhs, 0)
+        return result
 
     def create_shl(self, lhs: Value, rhs: Value) -> Value:
         return self._int_op(lhs, rhs, np.left_shift, lambda a, b: a << min(b, 64))
@@ -120,19 +124,16 @@ class Arithmetic:
         return Value(data, lhs.dtype.scalar, doubt=joined(data.shape, lhs.doubt, rhs.doubt))
 
     def create_and(self, lhs: Value, rhs: Value) -> Value:
-        return self._logic(lhs, rhs, np.bitwise_and, absorbing=False)
+        result = self.binary_op(lhs, rhs, np.bitwise_and)
+        doubt = unless_decided(result.doubt, lhs, rhs, 0)
+        if doubt is not None and any(side.doubt is None and side.data.min() >= 0 for side in (lhs, rhs)):
+            doubt = without(doubt, WRAPPED)  # the low bits of a number that wrapped around are right: a hash
+        result.doubt = doubt
+        return result
 
     def create_or(self, lhs: Value, rhs: Value) -> Value:
-        return self._logic(lhs, rhs, np.bitwise_or, absorbing=True)
-
-    def _logic(self, lhs: Value, rhs: Value, op: Callable, absorbing: bool) -> Value:
-        """A doubtful side does not matter where the other decides: False & anything is False."""
-        result = self.binary_op(lhs, rhs, op)
-        if result.doubt is not None and lhs.data.dtype == bool:
-            sure_left = (lhs.data == absorbing) & (lhs.doubt.kinds == 0 if lhs.doubt else True)
-            sure_right = (rhs.data == absorbing) & (rhs.doubt.kinds == 0 if rhs.doubt else True)
-            kinds = np.where(sure_left | sure_right, np.uint8(0), result.doubt.kinds)
-            result.doubt = Doubt(kinds, result.doubt.origins) if kinds.any() else None
+        result = self.binary_op(lhs, rhs, np.bitwise_or)
+        result.doubt = unless_decided(result.doubt, lhs, rhs, ~lhs.data.dtype.type(0))
         return result
 
     def create_umulhi(self, lhs: Value, rhs: Value) -> Value:
@@ -202,7 +203,8 @@ class Arithmetic:
             data = float_to_int(src.data, computed(dtype))
         else:
             data = src.data.astype(computed(dtype))
-        return Value(data, dtype, doubt=src.doubt)
+        whole = not dtype.is_floating() and dtype.int_bitwidth >= 32 and (dtype.is_int_signed() or dtype.int_bitwidth > 32)
+        return Value(data, dtype, doubt=src.doubt if whole else without(src.doubt, WRAPPED))  # low bits are right: a hash
 
     def create_si_to_fp(self, src: Value, dst_type: Any) -> Value:
         return self._cast(src, dst_type)
