@@ -6,16 +6,20 @@ numbers from its first launch, so nobody should have to call `enable()`.
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
+refusal = ""  # why the checks are not on although kernels are interpreted here: a sentence for `lab.start`
 _OURS = f"{__package__}."
 
 
 class _AfterImport(MetaPathFinder):
-    """Lets every other finder find a module, and calls `then` when it has been executed, once for each name.
+    """Lets the finders after it find a module, and calls `then` when it has been executed, once for each name.
+
+    A module that is only looked for (importlib.util.find_spec) is not executed, and stays awaited.
 
     A module of the interpreter that is itself what imports Triton is let through to its end first: `then` needs it whole.
     """
@@ -27,27 +31,37 @@ class _AfterImport(MetaPathFinder):
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name not in self.names and not name.startswith(_OURS):
             return None
-        self.names.discard(name)
-        others = (finder for finder in sys.meta_path if finder is not self and hasattr(finder, "find_spec"))
+        place = sys.meta_path.index(self) + 1 if self in sys.meta_path else 0
+        others = (finder for finder in sys.meta_path[place:] if hasattr(finder, "find_spec"))
         spec = next(filter(None, (finder.find_spec(name, path, target) for finder in others)), None)
-        if spec is not None and spec.loader is not None and hasattr(spec.loader, "exec_module"):
-            spec.loader.exec_module = self._followed(spec.loader.exec_module)
+        if spec is not None and hasattr(spec.loader, "exec_module") and not isinstance(spec.loader, type):
+            with suppress(AttributeError):  # a loader that takes no attribute: the checks wait for `enable()`
+                self._follow(spec.loader)
         return spec
 
-    def _followed(self, execute: Callable[[ModuleType], None]) -> Callable[[ModuleType], None]:
+    def _follow(self, loader: Any) -> None:
+        """Until such a module has been executed, the loader (a zip file has one for all its modules) executes through us."""
+        if "exec_module" in vars(loader):
+            return
+        execute = loader.exec_module
+
         def followed(module: ModuleType, *args: Any) -> None:
-            ours = module.__name__.startswith(_OURS)
+            ours, awaited = module.__name__.startswith(_OURS), module.__name__ in self.names
+            if ours or awaited:
+                vars(loader).pop("exec_module", None)
             self._inside += ours
             try:
                 execute(module, *args)
             finally:
                 self._inside -= ours
-            self._due |= not ours
+            if awaited:
+                self.names.discard(module.__name__)
+                self._due = True
             if self._due and not self._inside:
                 self._due = False
                 self.then()
 
-        return followed
+        loader.exec_module = followed
 
 
 def arm(then: Callable[[], None] | None = None) -> None:
@@ -64,12 +78,17 @@ def arm(then: Callable[[], None] | None = None) -> None:
 
 def _enable() -> None:
     """All checks on, where Triton is there and interprets."""
+    global refusal
     triton = sys.modules.get("triton")
     if triton is None or not hasattr(triton, "jit") or not hasattr(triton, "language"):
         return  # not there yet, or it is being imported
+    from . import versions
     from .entry import state
 
-    if state().mode == "interpreter":
+    if state().mode != "interpreter":
+        return
+    refusal = versions.refusal(getattr(triton, "__version__", "?"))
+    if not refusal:
         from .switch import enable
 
         enable()

@@ -14,14 +14,12 @@ import triton
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import InterpretedFunction
 
-from . import canary, entry
+from . import canary, entry, versions
 from .books import LaunchLedger, Ledger
 from .launch import run_grid
 from .rewrite import rewritten
 from .targets import target as target_of
 from .watch import NONE, Checks
-
-KNOWN_VERSIONS = ("3.6", "3.7")
 
 
 @dataclass
@@ -46,13 +44,7 @@ _originals: dict[str, Any] = {}
 
 def version_refusal() -> str:
     """ "" for a Triton version that this interpreter knows, else a sentence."""
-    if triton.__version__.startswith(tuple(f"{v}." for v in KNOWN_VERSIONS)):
-        return ""
-    known = " and ".join(KNOWN_VERSIONS)
-    return (
-        f"Triton {triton.__version__} is not known to the course's interpreter (known: {known}), so kernels run in Triton's own: "
-        f"bf16 and fp8 numbers are wrong there, and nothing is counted or checked. Install triton=={KNOWN_VERSIONS[-1]}.*."
-    )
+    return versions.refusal(triton.__version__)
 
 
 def enable(checks: Checks | None = None, *, target: str = "") -> str:
