@@ -8,6 +8,7 @@ from ..exercises import all_exercises, runners
 from ..grading.child import attempts_in_child
 from ..grading.exercise import Exercise
 from ..grading.judging import conclude, plan, refused
+from ..grading.launches import wants_launches, with_launch_evidence
 from ..grading.verdict import Verdict
 from .submission import cells_for, grade_id, only_definitions
 
@@ -30,6 +31,8 @@ def judge(notebook: Any, known: Exercise, cell: str = "check", seed: int | None 
     harmless = [c for c in cells if c.required or c.name.endswith("-setup") or only_definitions(c.source)]
     if len(harmless) < len(cells) and all(a["status"] in ("timeout", "died") for a in attempts):
         attempts = attempts_in_child(known, cell, jobs, harmless, runner)  # perhaps an earlier answer hung or died
+    if wants_launches(known, cell):
+        attempts = with_launch_evidence(known, cell, jobs, attempts, runners.load(known.runner), cached=False)
     return conclude(known, cell, jobs, attempts, context)
 
 

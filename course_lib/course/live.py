@@ -2,7 +2,9 @@
 
 import os
 import secrets
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from .. import __version__
@@ -12,7 +14,9 @@ from ..grading.inside.attempt import attempt, check_entry
 from ..grading.inside.border import printable, short
 from ..grading.inside.quiet import Quiet
 from ..grading.judging import Job, conclude, plan, refused
+from ..grading.launches import wants_launches, with_launch_evidence
 from ..grading.verdict import Verdict
+from ..interpreter import entry as triton_entry
 
 RUN_VARIABLE = "COURSE_RUN_ID"  # set by a grading run; a verdict without this run's id is never scored
 
@@ -58,11 +62,39 @@ def device_name() -> str:
 def _attempts(known: Exercise, cell: str, entry: Any, seed: int) -> tuple[list[Job], list[Mapping[str, Any]]]:
     runner = runners.load(known.runner)
     jobs, attempts = plan(known, cell, seed), []
-    for job in jobs:
-        request = job.request(known.in_cell(cell))
-        observe = getattr(runner, request["observe"]) if request["observe"] else None
-        attempts.append(attempt(getattr(runner, request["run"]), entry, request["case"], observe))
-        if attempts[-1]["status"] == "interrupted":  # nobody wants to interrupt every single case
-            attempts += [attempts[-1]] * (len(jobs) - len(attempts))
-            break
-    return jobs, attempts
+    launches = wants_launches(known, cell)
+    recorder = _recorder() if launches else None
+    with _kernels_as_in_the_judge():
+        for job in jobs:
+            request = job.request(known.in_cell(cell))
+            observe = getattr(runner, request["observe"]) if request["observe"] else None
+            recording = recorder if request["launches"] else None
+            attempts.append(attempt(getattr(runner, request["run"]), entry, request["case"], observe, recording))
+            if attempts[-1]["status"] == "interrupted":  # nobody wants to interrupt every single case
+                attempts += [attempts[-1]] * (len(jobs) - len(attempts))
+                break
+    return jobs, with_launch_evidence(known, cell, jobs, attempts, runner, cached=True) if launches else attempts
+
+
+def _recorder() -> Callable | None:
+    """What writes launches down; None without Triton, and where no kernel can be launched."""
+    if not triton_entry.state().can_launch:
+        return None
+    from ..interpreter.recording import record
+
+    return record
+
+
+@contextmanager
+def _kernels_as_in_the_judge() -> Iterator[None]:
+    """Interpreted kernels run with all checks, whatever the notebook turned off. Triton is not loaded for it."""
+    if "triton.language" not in sys.modules or triton_entry.state().mode != "interpreter":
+        yield
+        return
+    from ..interpreter import switch
+
+    if switch.version_refusal():
+        yield
+        return
+    with switch.interpreting():
+        yield

@@ -19,12 +19,12 @@ from typing import Any
 from ..interpreter.entry import child_environment
 from . import inside
 from .exercise import Exercise
-from .inside.attempt import empty_record
+from .inside.attempt import MAX_OUTPUT_BYTES, empty_record
 from .inside.border import BorderError, pack, unpack
 from .judging import Job
 
 KEEP_ERROR = 400
-MAX_RECORD_BYTES = 80 * 2**20
+MAX_RECORD_BYTES = MAX_OUTPUT_BYTES + 16 * 2**20
 START_SECONDS = 120.0  # importing torch on a slow disk, before the exercise's own limit counts
 
 
@@ -127,7 +127,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
                 record = unpack(data)
             except BorderError:
                 break
-            if not isinstance(record, dict) or not {"output", "evidence"} <= record.keys():
+            if not isinstance(record, dict) or not {"output", "evidence", "launches"} <= record.keys():
                 break
             if not all(isinstance(record.get(name), kind) for name, kind in _FIELDS.items()):
                 break

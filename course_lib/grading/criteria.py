@@ -9,6 +9,8 @@ Evidence is what `observe(entry, case)`, also a runner's, wrote down beside the 
   compiled   {"targets": [{"target", "compiles", "why_not", "shared_bytes", "shared_limit_bytes", "spills", "tensor_cores"}]}
   timed      {"device", "peer", "ratios": [peer time / own time, ...], "roof_share": 0..1}
   any        {"blocked": "why it could not be had here"}
+A criterion with `launches` asks for no `observe`: its evidence comes from the launches of the very attempt, recorded beside the
+learner's code and replayed apart (launches.py), and an answer that does not follow from them is {"failed": "why", "hint"}.
 """
 
 import math
@@ -42,6 +44,8 @@ class Criterion:
     claim     what a pass proves, one plain sentence, shown to the learner
     run       name of the runner's function; observe: the one that gathers evidence, "" for none
     may_alias an output may share memory with an input; may_change: inputs that the call may write to (out= buffers)
+    launches  the answer must follow from the kernels that were launched; may_compute: names of kernel arguments that the host
+              may compute all the same (offsets, work lists)
     """
 
     kind: ClassVar[Kind]
@@ -54,17 +58,25 @@ class Criterion:
     observe: str = ""
     may_alias: bool = False
     may_change: Sequence[str] = ()
+    launches: bool = False
+    may_compute: Sequence[str] = ()
 
     def judge(self, case: Case, attempt: Mapping[str, Any]) -> Finding:
         """-> the finding for one attempt that returned; what it returned is untrusted data."""
-        mistake = self._conduct(attempt) or self.check(case, attempt["output"])
+        mistake = self.mistake(case, attempt)
         if mistake:
             return Finding(State.FAILED, mistake.reason, mistake.hint, 0.0)
+        if self.launches and (finding := _not_from_launches(attempt["evidence"])):
+            return finding
         try:
             return self._weigh(case, attempt["evidence"])
         except (AttributeError, IndexError, KeyError, TypeError, ValueError, ArithmeticError) as error:
             reason = f"the {self.kind} evidence does not make sense ({type(error).__name__}: {short(error, 100)})"
             return Finding(State.BLOCKED, reason, share=0.0)  # evidence is untrusted; whatever it holds, it proves nothing
+
+    def mistake(self, case: Case, attempt: Mapping[str, Any]) -> Mistake | None:
+        """What is wrong with the output, evidence apart."""
+        return self._conduct(attempt) or self.check(case, attempt["output"])
 
     def _conduct(self, attempt: Mapping[str, Any]) -> Mistake | None:
         changed = [name for name in attempt["changed"] if name not in self.may_change]
@@ -77,6 +89,13 @@ class Criterion:
 
     def _weigh(self, case: Case, evidence: Any) -> Finding:
         raise NotImplementedError(f"{type(self).__name__} says how its evidence is weighed")
+
+
+def _not_from_launches(evidence: Any) -> Finding | None:
+    """A finding when the answer was not shown to follow from its launches."""
+    if isinstance(evidence, dict) and "failed" in evidence:
+        return Finding(State.FAILED, str(evidence["failed"]), str(evidence.get("hint", "")), 0.0)
+    return _blocked(evidence, "launch")
 
 
 def _blocked(evidence: Any, wanted: str) -> Finding | None:

@@ -26,7 +26,7 @@ class Job:
     def request(self, criteria: Sequence[Criterion]) -> dict:
         """What the process beside the learner's code needs to know, as plain data."""
         criterion = criteria[self.criterion]
-        return {"run": criterion.run, "observe": criterion.observe, "case": self.case}
+        return {"run": criterion.run, "observe": criterion.observe, "launches": criterion.launches, "case": self.case}
 
 
 def plan(exercise: Exercise, cell: str, seed: int) -> list[Job]:

@@ -136,9 +136,7 @@ def _bound(kernel: Any, grid: Any, args: tuple, kwargs: dict) -> tuple[dict[str,
 
 
 @contextmanager
-def record(
-    *, run: bool = True, config: dict[str, int] | None = None, max_bytes: int = MAX_BYTES
-) -> Iterator[Tape]:
+def record(*, run: bool = True, config: dict[str, int] | None = None, max_bytes: int = MAX_BYTES) -> Iterator[Tape]:
     """Write down every launch inside the block, interpreted or compiled, of every thread.
 
     run     False: launches are written down and not run

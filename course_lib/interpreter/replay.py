@@ -13,6 +13,8 @@ from typing import Any
 
 from . import replay_process
 from .books import LaunchLedger
+from .memory import Storage
+from .plain import tensor_bytes
 
 SECONDS = 120.0
 
@@ -22,13 +24,13 @@ class Recording:
     """What is to be replayed.
 
     tape, answer  `Tape.data()` and `Tape.locate(output)`
-    inputs        (name, tensor) of what the judge hands to the learner's function, as its own copies
+    inputs        the tensors that the judge hands to the learner's function, as its own copies
     may_compute   names of kernel arguments that the host may compute (offsets, work lists)
     """
 
     tape: Mapping[str, Any]
     answer: Any = None
-    inputs: Sequence[tuple[str, Any]] = ()
+    inputs: Sequence[Any] = ()
     may_compute: Sequence[str] = ()
     pictures: bool = False
 
@@ -40,7 +42,7 @@ class Replay:
     reason    why it proves nothing, "" when it was replayed; `blocked` when that is no fault of the kernels (a dead process)
     counts    LaunchLedger.counts added up over the launches
     output    the answer with the replay's own tensors; values that are no tensors are None
-    copied    elements of the answer that no launch wrote: they are an input's, or metadata; `first` names one
+    copied    elements of the answer that no launch wrote, apart from blank ones (0, inf, NaN); `first` names one
     """
 
     reason: str = ""
@@ -54,7 +56,7 @@ class Replay:
 
 def replay(
     tape: Mapping[str, Any],
-    inputs: Sequence[tuple[str, Any]] = (),
+    inputs: Sequence[Any] = (),
     *,
     answer: Any = None,
     may_compute: Sequence[str] = (),
@@ -70,7 +72,7 @@ def replay_all(recordings: Sequence[Recording], *, seconds: float = SECONDS) -> 
     """Replay many in one process: starting it costs far more than a small kernel. seconds: for all of them together."""
     requests = [
         {
-            "tape": r.tape, "answer": r.answer, "inputs": [(name, _on_cpu(tensor)) for name, tensor in r.inputs],
+            "tape": r.tape, "answer": r.answer, "inputs": [_bytes(tensor) for tensor in r.inputs],
             "metadata": list(r.may_compute), "pictures": r.pictures,
         }
         for r in recordings
@@ -107,7 +109,7 @@ def ledger_of(
 
     if in_child is None:
         in_child = not isinstance(inner_function(kernel), InterpretedFunction)
-    copy = _Copies()
+    copy = Copies()
     args, kwargs = tuple(map(copy, args)), {name: copy(value) for name, value in kwargs.items()}
     if not in_child:
         from .switch import ledger
@@ -133,11 +135,13 @@ def _names(arguments: Mapping[str, Any]) -> list[str]:
     return [name for name, _ in tensors_of(arguments)]
 
 
-def _on_cpu(tensor: Any) -> Any:
-    return tensor.detach().cpu()
+def _bytes(tensor: Any) -> tuple[Any, Any]:
+    """(bytes of its storage, bytes of its elements in order)."""
+    raw = tensor.untyped_storage().cpu()
+    return Storage(raw.data_ptr(), raw.nbytes()).view(1).copy(), tensor_bytes(tensor)
 
 
-class _Copies:
+class Copies:
     """Argument -> the same on CPU copies; tensors that share memory share it in the copies too."""
 
     def __init__(self) -> None:

@@ -42,16 +42,15 @@ class _Place:
 
 
 class ReplayMemory:
-    """sizes: bytes of each storage; inputs: (name, tensor) of everything that the judge hands to the learner's function."""
+    """sizes: bytes of each storage; inputs: (bytes of the storage, bytes of the elements) of the judge's own copies."""
 
-    def __init__(self, sizes: Sequence[int], inputs: Sequence[tuple[str, Any]]):
+    def __init__(self, sizes: Sequence[int], inputs: Sequence[tuple[np.ndarray, np.ndarray]]):
         if not all(type(size) is int and size >= 0 for size in sizes) or sum(sizes) > MAX_STORAGE_BYTES:
             raise Damaged(f"storages of {str(list(sizes))[:80]} bytes")
         self._sizes = sizes
         self._places: dict[int, _Place] = {}
-        self._values = [tensor_bytes(tensor) for _, tensor in inputs if tensor.numel()]
-        whole = (t.untyped_storage() for _, t in inputs if t.numel() and t.device.type == "cpu")
-        self._storages = [Storage(raw.data_ptr(), raw.nbytes()).view(1).copy() for raw in whole]
+        self._storages = [storage for storage, _ in inputs if storage.size]
+        self._values = [elements for _, elements in inputs if elements.size]
 
     def find(self, change: Mapping[str, Any]) -> None:
         """Take in recorded bytes that no launch wrote; `explain` is asked when a launch is given them."""
@@ -65,7 +64,7 @@ class ReplayMemory:
             changed = np.unpackbits(tensor_bytes(change["changed"]))[: place.now.size].astype(bool)
         if found.size != place.now.size or changed.size != place.now.size:
             raise Damaged(f"{found.size} bytes recorded of a storage of {place.now.size}")
-        place.recorded[changed] = found[changed]
+        place.recorded[:] = found
         place.waiting |= changed
 
     def tensor(self, arg: Mapping[str, Any]) -> Any:
@@ -83,8 +82,8 @@ class ReplayMemory:
             raise Damaged(f"a tensor of {size} that ends beyond its storage of {raw.nbytes()} bytes")
         return torch.tensor([], dtype=dtype).set_(raw, offset, size, stride)
 
-    def explain(self, name: str, arg: Mapping[str, Any], metadata: bool) -> None:
-        """Let in what one argument of a launch was found to hold. Raises Unexplained, with the number and the first place."""
+    def explain(self, what: str, arg: Mapping[str, Any], metadata: bool) -> None:
+        """Let in what one argument of a launch (or the answer) was found to hold. Raises Unexplained, with the first place."""
         tensor, place = self.tensor(arg), self._place(arg["storage"])
         if not tensor.numel() or not place.waiting.any():
             return
@@ -96,7 +95,7 @@ class ReplayMemory:
         if metadata:
             self._let_in(place, every[wrong], GIVEN)
         elif wrong.any() and not self._is_input(place, every, recorded):
-            self._explain_fill(name, place, every, recorded, wrong, arg)
+            self._explain_fill(what, place, every, recorded, wrong, arg)
         place.waiting[every] = False
 
     def _is_input(self, place: _Place, every: np.ndarray, recorded: np.ndarray) -> bool:
@@ -109,7 +108,7 @@ class ReplayMemory:
         return False
 
     def _explain_fill(
-        self, name: str, place: _Place, every: np.ndarray, recorded: np.ndarray, wrong: np.ndarray, arg: Mapping[str, Any]
+        self, what: str, place: _Place, every: np.ndarray, recorded: np.ndarray, wrong: np.ndarray, arg: Mapping[str, Any]
     ) -> None:
         """A box of elements that all hold one value: torch.zeros, x.fill_, x[:, 5:] = 0."""
         pattern = np.frombuffer(canary.WORD.to_bytes(8, "little"), np.uint8)
@@ -125,7 +124,7 @@ class ReplayMemory:
         flat = int(np.flatnonzero(wrong.reshape(-1))[0])
         where = f"index {[int(i) for i in places[0]]}" if wrong.ndim > 1 else f"index {flat}"
         raise Unexplained(
-            f"argument {name} holds values that no launch of yours wrote and that are no input: "
+            f"{what} holds values that no launch of yours wrote and that are no input: "
             f"{int(wrong.sum())} of {wrong.size} elements, first at {where}"
         )
 
@@ -143,12 +142,15 @@ class ReplayMemory:
         place.origin[every] = WRITTEN
         place.waiting[every] = False
 
-    def origins(self, arg: Mapping[str, Any]) -> np.ndarray:
-        """Where each element of a tensor came from, in order: the origin of its first byte."""
+    def foreign(self, arg: Mapping[str, Any]) -> np.ndarray:
+        """Which elements of a tensor, counted in order, no launch wrote, apart from those left blank (0, inf, NaN)."""
         if 0 in arg["size"]:
-            return np.zeros(0, np.uint8)
+            return np.zeros(0, np.int64)
         tensor = self.tensor(arg)
-        return self._place(arg["storage"]).origin[_offsets(arg) * tensor.element_size()].reshape(-1)
+        origin = self._place(arg["storage"]).origin[_offsets(arg) * tensor.element_size()].reshape(-1)
+        values = tensor.reshape(-1).double() if not tensor.dtype.is_complex else tensor.reshape(-1).abs().double()
+        blank = ((values == 0) | ~values.isfinite()).numpy()
+        return np.flatnonzero((origin == INPUT) | (origin == GIVEN) | ((origin == FILL) & ~blank))
 
     def _place(self, index: int) -> _Place:
         if type(index) is not int or not 0 <= index < len(self._sizes):

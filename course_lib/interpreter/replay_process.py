@@ -47,7 +47,7 @@ def _run_worker(folder: Path, count: int, seconds: float) -> str:
             argv, cwd=folder, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr, start_new_session=True
         )
         try:
-            code = _wait(child, START_SECONDS + seconds)
+            code = _wait(child, folder / "started", seconds)
         finally:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(child.pid, signal.SIGKILL)
@@ -59,8 +59,11 @@ def _run_worker(folder: Path, count: int, seconds: float) -> str:
     return f"the replay {how}" + (f" ({tail[-1]})" if tail else "")
 
 
-def _wait(child: subprocess.Popen, seconds: float) -> int | None:
-    deadline = time.monotonic() + seconds
+def _wait(child: subprocess.Popen, started: Path, seconds: float) -> int | None:
+    """Exit code, or None at the limit, which counts from when the worker has loaded Triton."""
+    deadline, running = time.monotonic() + START_SECONDS, False
     while (code := child.poll()) is None and time.monotonic() < deadline:
+        if not running and started.exists():
+            deadline, running = time.monotonic() + seconds, True
         time.sleep(0.01)
     return code

@@ -14,13 +14,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from . import plain
 from .books import LaunchLedger, Ledger, SourceLine
 from .faults import KernelMistake
 from .kernel_text import RefusedText, check_text, constant
-from .replay_memory import FRESH, GIVEN, INPUT, WRITTEN, Damaged, ReplayMemory, Unexplained
+from .replay_memory import Damaged, ReplayMemory, Unexplained
 
 MAX_NUMBERS = 256  # in one launch's arguments; a kernel with more is given data as numbers
 MAX_FLOATS = 16
@@ -33,7 +31,9 @@ def main(folder: str) -> None:
     if refusal := switch.enable():
         plain.save(root / "unfit", refusal)
         return
-    for number, request in enumerate(plain.load(root / "request")):
+    requests = plain.load(root / "request")
+    (root / "started").touch()
+    for number, request in enumerate(requests):
         plain.save(root / f"result_{number}", _result(root, request))
 
 
@@ -73,7 +73,7 @@ def _replayed(root: Path, request: Mapping[str, Any], book: Ledger) -> Any:
         try:
             _refuse_data_as_numbers(launch["arguments"])
             for name, arg in tensors:
-                memory.explain(name, arg, name in request["metadata"])
+                memory.explain(f"argument {name}", arg, name in request["metadata"])
         except Unexplained as error:
             raise Unexplained(f"{what}: {error}") from None
         arguments = {name: _argument(arg, memory, module) for name, arg in launch["arguments"].items()}
@@ -183,16 +183,14 @@ def _argument(arg: Mapping[str, Any], memory: ReplayMemory, module: Any) -> Any:
 
 
 def _answer(node: Any, memory: ReplayMemory) -> Any:
-    """The structure of `Tape.locate` with, at each place, {"kind", "tensor", "copied", "first", "unwritten"}."""
+    """The structure of `Tape.locate` with the replay's tensors in it: {"kind", "tensor", "copied", "first"} for each."""
     if node is None or node["kind"] in ("value", "elsewhere"):
         return node
     if node["kind"] == "tensor":
-        origins = memory.origins(node)
-        copied = np.flatnonzero(np.isin(origins, (INPUT, GIVEN)))
-        return {
-            "kind": "tensor", "tensor": memory.tensor(node), "written": int((origins == WRITTEN).sum()),
-            "fresh": int((origins == FRESH).sum()), "copied": len(copied), "first": int(copied[0]) if len(copied) else -1,
-        }  # fmt: skip
+        memory.explain("your answer", node, False)  # a part that was filled and that no argument covered
+        copied = memory.foreign(node)
+        first = int(copied[0]) if len(copied) else -1
+        return {"kind": "tensor", "tensor": memory.tensor(node), "copied": len(copied), "first": first}
     if node["kind"] == "dict":
         return {"kind": "dict", "items": {name: _answer(item, memory) for name, item in node["items"].items()}}
     return {"kind": node["kind"], "items": [_answer(item, memory) for item in node["items"]]}

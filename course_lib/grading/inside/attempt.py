@@ -2,8 +2,10 @@
 
 `run(entry, case)` comes from a runner; whatever it does, `attempt` returns (or, for a dead process, its parent says so).
 `observe(entry, case)` gathers evidence beside the output (counts, a compile report, times); without it there is none.
+`recorder()` is a block that writes down the kernels launched inside it (course_lib.interpreter.recording.record).
 """
 
+import contextlib
 import inspect
 import linecache
 import os
@@ -12,10 +14,11 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .border import BorderError, pack, printable, short, unpack
+from .border import MAX_BYTES, BorderError, pack, printable, short, unpack
 from .quiet import Quiet
 
 MAX_MESSAGE = 500
+MAX_OUTPUT_BYTES = 3 * MAX_BYTES  # of one record: its output, the recorded launches, evidence
 MAX_CONTAINERS = 900  # far more than any answer has; fewer than Python can nest
 _running = threading.local()
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -24,32 +27,39 @@ _HERE = os.path.dirname(os.path.abspath(__file__))
 def empty_record(status: str, message: str = "", seconds: float = 0.0) -> dict:
     """A record of an attempt with every field, for one that returned nothing."""
     return {"status": status, "message": message, "where": "", "output": None, "changed": [], "aliases": [], "evidence": None,
-            "printed": "", "seconds": seconds}  # fmt: skip
+            "launches": None, "printed": "", "seconds": seconds}  # fmt: skip
 
 
-def attempt(run: Callable, entry: Any, case: dict, observe: Callable | None = None) -> dict:
-    """-> {"status", "message", "where", "output", "changed", "aliases", "evidence", "printed", "seconds"}, all plain data.
+def attempt(
+    run: Callable, entry: Any, case: dict, observe: Callable | None = None, recorder: Callable | None = None
+) -> dict:
+    """-> {"status", "message", "where", "output", "changed", "aliases", "evidence", "launches", "printed", "seconds"}.
 
-    status   returned, open (NotImplementedError), raised, exited (sys.exit), interrupted
-    changed  names of the inputs that the call changed; aliases: names of those that the output shares memory with
+    status    returned, open (NotImplementedError), raised, exited (sys.exit), interrupted
+    changed   names of the inputs that the call changed; aliases: names of those that the output shares memory with
+    launches  None without a recorder, else {"tape", "answer"} (Tape.data and Tape.locate), {"refused": why a kernel cannot be
+              recorded} or {"blocked": why nothing was}
+    All of it is plain data.
     """
     if getattr(_running, "here", False):  # it would check itself for ever
         return empty_record("raised", "RuntimeError: lab.check was called inside the answer that it checks")
     _running.here = True
     try:
-        return _attempt(run, entry, case, observe)
+        return _attempt(run, entry, case, observe, recorder)
     finally:
         _running.here = False
 
 
-def _attempt(run: Callable, entry: Any, case: dict, observe: Callable | None) -> dict:
+def _attempt(run: Callable, entry: Any, case: dict, observe: Callable | None, recorder: Callable | None) -> dict:
     record = empty_record("returned")
     given = unpack(pack(case))  # the learner gets a copy of their own
     before = pack(given)
     start = time.perf_counter()
     with Quiet() as quiet:
         try:
-            output = run(entry, given)
+            with _recording(recorder) as (tape, unfit):
+                output = run(entry, given)
+            record["launches"] = _launches(tape, output) if tape is not None else unfit
             record["aliases"] = sorted(_shared(output, given))
             record["output"] = unpack(pack(output))
             record["changed"] = _changed(before, given)
@@ -61,6 +71,26 @@ def _attempt(run: Callable, entry: Any, case: dict, observe: Callable | None) ->
     record["seconds"] = time.perf_counter() - start
     record["printed"] = quiet.printed
     return record
+
+
+@contextlib.contextmanager
+def _recording(recorder: Callable | None) -> Iterator[tuple[Any, dict | None]]:
+    """(tape, None), or (None, why there is none): a recorder that does not fit this machine is not the learner's fault."""
+    with contextlib.ExitStack() as stack:
+        tape, unfit = None, None
+        if recorder is not None:
+            try:
+                tape = stack.enter_context(recorder())
+            except RuntimeError as error:
+                unfit = {"blocked": str(error)[:MAX_MESSAGE]}
+        yield tape, unfit
+
+
+def _launches(tape: Any, output: Any) -> dict:
+    try:
+        return unpack(pack({"tape": tape.data(), "answer": tape.locate(output)}, 2 * MAX_BYTES))
+    except RuntimeError as error:  # RecordingError
+        return {"refused": str(error)[:MAX_MESSAGE]}
 
 
 def _evidence(observe: Callable, entry: Any, case: dict) -> Any:
@@ -109,7 +139,7 @@ def _describe(error: BaseException) -> dict:
     except BaseException:
         text = "(its message could not be printed)"
     text = printable(str.__getitem__(text, slice(MAX_MESSAGE)))  # plain, even of a subclass of str
-    where = _where(error)
+    where = "" if hasattr(error, "place") else _where(error)  # a KernelMistake's message names its place
     if isinstance(error, NotImplementedError):
         return {"status": "open", "message": text, "where": where}
     if isinstance(error, KeyboardInterrupt):
@@ -126,7 +156,9 @@ def _where(error: BaseException) -> str:
     while traceback is not None:
         code = traceback.tb_frame.f_code
         theirs = "site-packages" not in code.co_filename and not code.co_filename.startswith((_HERE, "<frozen"))
-        if theirs and not traceback.tb_frame.f_globals.get("__course_runner__"):
+        space = traceback.tb_frame.f_globals
+        ours = space.get("__course_runner__") or str(space.get("__name__")).startswith("course_lib.")
+        if theirs and not ours:
             line = linecache.getline(code.co_filename, traceback.tb_lineno).strip()
             found = f"line {traceback.tb_lineno} of the cell, in {code.co_name}: {line}"[:MAX_MESSAGE]
         traceback = traceback.tb_next

@@ -1,11 +1,13 @@
 """The child process: load the cells and the runner from this folder, make the attempts asked for, write each one down at once.
 
 `main(REQUEST, RESULTS)` runs in a fresh tree that holds `inside/`, `runner.py` and `cells/`.
-REQUEST  packed: {"entry", "params", "cells": [{"file", "required"} in order], "jobs": [{"run", "observe", "case"}]}
+REQUEST  packed: {"entry", "params", "cells": [{"file", "required"} in order],
+         "jobs": [{"run", "observe", "launches", "case"}]}
 RESULTS  one packed record after another, each behind its length in 8 bytes; a missing one means that the process died in it.
 """
 
 import contextlib
+import importlib
 import importlib.util
 import linecache
 import os
@@ -13,7 +15,7 @@ import re
 import sys
 import types
 
-from .attempt import attempt, check_entry, empty_record
+from .attempt import MAX_OUTPUT_BYTES, attempt, check_entry, empty_record
 from .border import pack, unpack
 from .cell_run import run_cell
 from .quiet import Quiet
@@ -48,6 +50,23 @@ def settle_triton() -> None:
 
         if not torch.cuda.is_available():
             os.environ["TRITON_INTERPRET"] = "1"
+
+
+def kernels_with_right_numbers() -> None:
+    """Interpreted kernels run with the course's numbers and checks, from the first import of Triton on.
+
+    Before the cells take the name course_lib. Where the course is not installed, kernels run as Triton's interpreter runs them.
+    """
+    with contextlib.suppress(ImportError):
+        importlib.import_module("course_lib.interpreter.after_import").arm()
+
+
+def recorder_of(jobs: list[dict]):
+    """What writes launches down, when a job asks for it and Triton and the course are here; else None."""
+    if any(job["launches"] for job in jobs):
+        with contextlib.suppress(ImportError):
+            return importlib.import_module("course_lib.interpreter.recording").record
+    return None
 
 
 def load_runner(path: str):
@@ -106,14 +125,18 @@ def main(request_path: str, results_path: str) -> None:
     with open(request_path, "rb") as file:
         request = unpack(file.read())
     settle_triton()
+    kernels_with_right_numbers()
+    recorder = recorder_of(request["jobs"])
     runner, skipped = load_runner(os.path.join(root, "runner.py")), []
     with open(results_path, "wb") as results:
         entry, refusal = _load(request, root, skipped)
         for job in request["jobs"]:
             observe = getattr(runner, job["observe"]) if job["observe"] else None
-            record = refusal or attempt(getattr(runner, job["run"]), entry, job["case"], observe)
+            record = refusal or attempt(
+                getattr(runner, job["run"]), entry, job["case"], observe, recorder if job["launches"] else None
+            )
             if skipped and record["message"].startswith("NameError"):
                 record["message"] += "; " + "; ".join(skipped)
-            data = pack(record)
+            data = pack(record, MAX_OUTPUT_BYTES)
             results.write(len(data).to_bytes(8, "little") + data)
             results.flush()
