@@ -4,20 +4,21 @@ It subclasses the builder of Triton's own interpreter for the names of types, an
 One instance serves all launches; `launch` is the one that runs now.
 """
 
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import triton.language as tl
+from triton.language.semantic import TritonSemantic
 from triton.runtime.interpreter import InterpreterBuilder
 
 from .builder_arithmetic import Arithmetic
 from .builder_memory import MemoryOperations
 from .builder_shape import Shape
 from .faults import NotEmulated
-from .frontend import CourseSemantic
+from .library import emulation
 from .numpy_types import computed
 from .targets import ANY_TARGET, Target
-from .values import Value
+from .values import Value, joined
 from .watch import Launch
 
 
@@ -70,16 +71,25 @@ class CourseBuilder(Arithmetic, MemoryOperations, Shape, InterpreterBuilder):
             shown = np.vectorize(lambda x: f"{int(x):#x}", otypes=[object])(value.data) if hexadecimal else value.data
             print(f"{start} {shown}")
 
-    def create_extern_elementwise(self, lib: str, path: str, symbol: str, *_: Any) -> None:
-        raise NotEmulated(
-            "refused", self.launch.place(), f"the library function {symbol} exists only in compiled code; {_INSTEAD}"
-        )
+    def create_extern_elementwise(self, lib: str, path: str, symbol: str, args: list[Value], ret_type: Any, *_: Any) -> Value:
+        """A function of libdevice, where numpy has it."""
+        compute = emulation(symbol)
+        if compute is None:
+            raise NotEmulated(
+                "refused", self.launch.place(), f"the library function {symbol} exists only in compiled code; {_INSTEAD}"
+            )
+        if self.launch.account is not None:
+            self.launch.account.special(symbol.removeprefix("__nv_"), max(arg.data.size for arg in args))
+        data = np.asarray(compute(*(arg.data for arg in args)))
+        doubt = joined(data.shape, *(arg.doubt for arg in args))
+        kind = {"f": tl.float64, "b": tl.int1}.get(data.dtype.kind, ret_type.scalar)
+        return self.create_fp_trunc(Value(data, kind, doubt=doubt), ret_type)
 
     def create_inline_asm(self, asm: str, *_: Any) -> None:
         raise NotEmulated("refused", self.launch.place(), f"inline assembly `{asm.strip()[:60]}` runs only compiled; {_INSTEAD}")
 
-    def create_dot_scaled(self, *_: Any) -> None:
-        raise NotEmulated("refused", self.launch.place(), f"tl.dot_scaled is not emulated; {_INSTEAD}")
+    def refuse(self, what: str) -> NoReturn:
+        raise NotEmulated("refused", self.launch.place(), f"{what} is not emulated; {_INSTEAD}")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("create_"):
@@ -117,4 +127,4 @@ def _get_bf16(self: CourseBuilder, value: Any) -> Value:
 CourseBuilder.get_bf16 = _get_bf16
 
 builder = CourseBuilder()
-semantic = CourseSemantic(builder)
+semantic = TritonSemantic(builder)

@@ -104,6 +104,8 @@ class Arithmetic:
         return self._int_op(lhs, rhs, np.left_shift, lambda a, b: a << min(b, 64))
 
     def create_fdiv(self, lhs: Value, rhs: Value) -> Value:
+        if lhs.dtype.scalar.is_bf16():
+            raise self.launch.mistake("refused", "no GPU divides in bf16; write x / y, which goes through float32")
         if self.launch.account is not None:
             self.launch.account.special("divide", max(lhs.data.size, rhs.data.size))
         return self.binary_op(lhs, rhs, np.divide)
@@ -186,8 +188,8 @@ class Arithmetic:
 
     def create_fma(self, x: Value, y: Value, z: Value) -> Value:
         dtype = z.dtype.scalar
-        if not dtype.is_floating():
-            raise self.launch.mistake("refused", f"tl.fma is for floats, got {dtype}; write x * y + z")
+        if not dtype.is_floating() or dtype.is_fp8():
+            raise self.launch.mistake("refused", f"tl.fma takes fp64, fp32, fp16 and bf16, got {dtype}")
         data = fused(x.data, y.data, z.data, dtype)
         if self.launch.account is not None:
             self.launch.account.ledger.elementwise_flops += 2 * data.size
@@ -229,7 +231,7 @@ class Arithmetic:
         target = dst_type.scalar
         bits = to_memory(src.data, src.dtype)
         if target.is_ptr() and bits.dtype.itemsize < 8:
-            bits = bits.astype(np.int64)
+            raise self.launch.mistake("refused", f"{src.dtype.scalar} is too narrow for an address; use an int64")
         data = from_memory(bits.view(stored(target)), target) if not target.is_ptr() else bits.view(np.uint64)
         return Value(data, target, src.arg, src.doubt)
 
@@ -239,6 +241,10 @@ class Arithmetic:
 
     def create_dot(self, a: Value, b: Value, d: Value, input_precision: Any, max_num_imprecise_acc: Any) -> Value:
         """See dot.py for the numbers; a doubtful factor makes its whole row or column of the product doubtful."""
+        wanted = {"int8": "int32", "fp64": "fp64"}.get(a.dtype.scalar.name)
+        into = d.dtype.scalar
+        if (wanted and into.name != wanted) or (into.is_int() and (a.dtype.scalar.is_fp8() or a.dtype.scalar.is_fp16())):
+            raise self.launch.mistake("refused", f"tl.dot of {a.dtype.scalar} cannot add up in {into}; use {wanted or 'fp32'}")
         data, kind = product(a.data, b.data, d.data, a.dtype.scalar.name, input_precision)
         if self.launch.account is not None:
             *batch, m, k = a.data.shape

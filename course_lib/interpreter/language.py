@@ -8,7 +8,7 @@ from typing import Any
 
 import triton.language as tl
 
-from . import frontend, reductions, runtime
+from . import mapped, reductions, runtime
 from .builder import builder, semantic
 
 _MISSING = object()
@@ -49,16 +49,18 @@ def _plan() -> list[tuple[Any, str, Any]]:
             (owner, "range", runtime.counting),
             (owner, "static_range", runtime.constant_counting),
             (owner, "static_assert", _static_assert),
-            (owner, "static_print", print),
+            (owner, "static_print", _static_print),
             (owner, "reduce", reductions.reduce),
             (owner, "associative_scan", reductions.associative_scan),
             (owner, "inline_asm_elementwise", _inline_asm),
+            (owner, "dot_scaled", _dot_scaled),
+            (owner, "map_elementwise", mapped.map_elementwise),
             (owner, "multiple_of", partial(_hint, name="tt.divisibility")),
             (owner, "max_contiguous", partial(_hint, name="tt.contiguity")),
             (owner, "max_constancy", partial(_hint, name="tt.constancy")),
         ]
     plan += [
-        *frontend.planned(),
+        *_library(),
         (tl.core.dtype, "to_ir", _to_ir),
         (tl.tensor, "__index__", runtime.index),
         (tl.tensor, "__bool__", lambda self: True),  # the frontend asks "is it given?"; kernels go through runtime.condition
@@ -77,13 +79,19 @@ def _unpatched(member: Any) -> Any:
 
 
 def _library_modules() -> list[Any]:
-    found = []
-    for name in ("triton.language.extra.cuda.libdevice", "triton.language.extra.libdevice"):
-        try:
-            found.append(importlib.import_module(name))
-        except ImportError:
-            continue
-    return found
+    names = ("libdevice", "cuda", "cuda.libdevice", "cuda.utils", "cuda.gdc")
+    return [importlib.import_module(f"triton.language.extra.{name}") for name in names]
+
+
+def _library() -> list[tuple[Any, str, Any]]:
+    """The backend-independent libdevice holds stubs that do nothing; compiled code puts NVIDIA's in their place, and so do we."""
+    names, real = (importlib.import_module(f"triton.language.extra.{name}") for name in ("libdevice", "cuda.libdevice"))
+    stubs = [name for name, member in vars(names).items() if inspect.isfunction(member) and member.__module__ == names.__name__]
+    return [(names, name, _answering(getattr(real, name)) if hasattr(real, name) else _missing(name)) for name in stubs]
+
+
+def _missing(name: str) -> Callable:
+    return lambda *_args, **_kwargs: builder.refuse(f"libdevice.{name}, which CUDA does not have,")
 
 
 def _answering(member: Callable) -> Callable:
@@ -105,9 +113,19 @@ def _to_ir(self: Any, _builder: Any) -> Any:
     return self
 
 
-def _static_assert(condition: Any, message: str = "") -> None:
+def _static_assert(condition: Any, message: Any = "") -> None:
+    if isinstance(condition, tl.tensor):
+        raise builder.launch.mistake("refused", "tl.static_assert is for constants; use tl.device_assert for run-time values")
     if not condition:
-        raise builder.launch.mistake("assert", f"tl.static_assert failed: {message}")
+        raise builder.launch.mistake("assert", f"tl.static_assert failed: {getattr(message, 'value', message)}")
+
+
+def _static_print(*values: Any, **options: Any) -> None:
+    print(*(getattr(value, "value", value) if isinstance(value, tl.constexpr) else value for value in values), **options)
+
+
+def _dot_scaled(*_args: Any, **_kwargs: Any) -> None:
+    builder.refuse("tl.dot_scaled")
 
 
 def _inline_asm(asm: Any, *_args: Any, **_kwargs: Any) -> None:

@@ -41,6 +41,7 @@ def reduce(input: Any, axis: Any, combine_fn: Any, keep_dims: Any = False, **_: 
     rank = len(tensors[0].shape)
     if axis is not None and not -rank <= axis < rank:
         raise ValueError(f"axis {axis} does not exist in a block of {rank} dimensions; use {-rank}..{rank - 1}")
+    _refuse_scalars(tensors)
     values = [tensor.handle for tensor in tensors]
     if axis is None:
         values, place = [value.moved(lambda x: x.reshape(-1)) for value in values], 0
@@ -151,6 +152,12 @@ def _tensor(value: Value) -> Any:
 def _results(input: Any, values: list[Value], scalar: bool) -> Any:
     tensors = [tl.tensor(value, value.dtype.scalar) if scalar else _tensor(value) for value in values]
     return tuple(tensors) if isinstance(input, (tuple, tl.tuple, list)) else tensors[0]
+
+
+def _refuse_scalars(tensors: Any) -> None:
+    scalar = next((tensor for tensor in tensors if not tensor.type.is_block()), None)
+    if scalar is not None:
+        raise builder.launch.mistake("refused", f"only a block can be reduced, got one value of {scalar.dtype}")
 
 
 def _plain(value: Any) -> Any:

@@ -338,7 +338,7 @@ def sort_kernel(x, out, DESCENDING: tl.constexpr, ROWS: tl.constexpr, COLS: tl.c
 @MODEST
 def test_sort_orders_the_last_axis(name, seed, down, rows, cols):
     rng = np.random.default_rng(seed)
-    data = (random_floats(rng, rows * cols, name, special=False) if name in FLOATS else random_ints(rng, rows * cols, name))
+    data = random_floats(rng, rows * cols, name, special=False) if name in FLOATS else random_ints(rng, rows * cols, name)
     data = data.reshape(rows, cols)
     out = empty(data.shape, name)
     sort_kernel[(1,)](tensor(data, name), out, down, rows, cols)
