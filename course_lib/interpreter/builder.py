@@ -8,13 +8,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 import triton.language as tl
-from triton.language.semantic import TritonSemantic
 from triton.runtime.interpreter import InterpreterBuilder
 
 from .builder_arithmetic import Arithmetic
 from .builder_memory import MemoryOperations
 from .builder_shape import Shape
 from .faults import NotEmulated
+from .frontend import CourseSemantic
 from .library import emulation
 from .numpy_types import computed
 from .targets import ANY_TARGET, Target
@@ -127,4 +127,4 @@ def _get_bf16(self: CourseBuilder, value: Any) -> Value:
 CourseBuilder.get_bf16 = _get_bf16
 
 builder = CourseBuilder()
-semantic = TritonSemantic(builder)
+semantic = CourseSemantic(builder)

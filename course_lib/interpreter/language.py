@@ -8,7 +8,7 @@ from typing import Any
 
 import triton.language as tl
 
-from . import mapped, reductions, runtime
+from . import frontend, mapped, reductions, runtime
 from .builder import builder, semantic
 
 _MISSING = object()
@@ -60,6 +60,7 @@ def _plan() -> list[tuple[Any, str, Any]]:
             (owner, "max_constancy", partial(_hint, name="tt.constancy")),
         ]
     plan += [
+        *frontend.planned(),
         *_library(),
         (tl.core.dtype, "to_ir", _to_ir),
         (tl.tensor, "__index__", runtime.index),
