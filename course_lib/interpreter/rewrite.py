@@ -36,7 +36,11 @@ def rewritten(fn: Callable) -> Callable:
 
 def _rewrite(fn: Callable) -> Callable:
     lines, first = inspect.getsourcelines(fn)
-    tree = ast.parse(textwrap.dedent("".join(lines)))
+    try:
+        tree = ast.parse(textwrap.dedent("".join(lines)))
+    except IndentationError as error:  # a nested function with a docstring or comment at the left margin
+        text = f"a line of {fn.__name__} starts further left than its def, so Triton cannot read it alone; indent it"
+        raise KernelMistake("refused", None, text) from error
     function = next((node for node in tree.body if isinstance(node, ast.FunctionDef)), None)
     if function is None:
         raise KernelMistake("refused", None, f"{fn.__name__} is not written with `def`; Triton compiles functions made with def")
