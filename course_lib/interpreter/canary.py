@@ -94,9 +94,9 @@ def _remember(raw: Any) -> None:
 
 
 def start() -> None:
-    """From now on, new uninitialised tensors carry the pattern. Undone by `stop`. Without torch there is nothing to do yet."""
+    """From now on, new uninitialised tensors carry the pattern. Undone by `stop`. Nothing to do before torch is there, whole."""
     torch = sys.modules.get("torch")
-    if _originals or torch is None or getattr(torch.__spec__, "_initializing", False):
+    if _originals or torch is None or not hasattr(torch, "vmap"):
         return
     from torch.utils._device import _device_constructors
 
