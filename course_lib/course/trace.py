@@ -24,15 +24,18 @@ class Trace:
     mistake    the KernelMistake that ended the run, or None
     result     what a traced host function returned
     findings   sentences on what costs more than the result needs
-    compiled   a CompileReport for each kernel (and kind of arguments) that was launched
+    compiled   a CompileReport for each kernel (and kind of arguments) that was launched; why_not_compiled: or why there is none
     """
 
-    def __init__(self, traced: "Traced", gpu: "GpuSpec", compiled: Sequence["CompileReport"] = ()):
-        self._traced, self.gpu, self.compiled = traced, gpu, list(compiled)
+    def __init__(self, traced: "Traced", gpu: "GpuSpec", targets: Sequence[str] = ()):
+        self._traced, self.gpu = traced, gpu
+        self.compiled, self.why_not_compiled = _compiled(traced, targets)
 
     @property
     def launches(self) -> "list[TracedLaunch]":
-        return self._traced.launches
+        from ..interpreter.trace import NEVER
+
+        return [launch for launch in self._traced.launches if launch.ledger.grid != NEVER]
 
     @property
     def mistake(self) -> Any:
@@ -83,15 +86,28 @@ def trace(
     named = gpu_named(gpu)
     targets = [target_named(name).name for name in ([targets] if isinstance(targets, str) else targets)]
     traced = run(function, args, kwargs, grid=grid, config=config)
-    return Trace(traced, named, _compiled(traced, targets))
+    return Trace(traced, named, targets)
 
 
-def _compiled(traced: "Traced", targets: Sequence[str]) -> "list[CompileReport]":
-    """One report for each kernel and kind of arguments; says on stdout that it is at work, since a new kernel takes seconds."""
+def _compiled(traced: "Traced", targets: Sequence[str]) -> "tuple[list[CompileReport], str]":
+    """A report for each kernel and kind of arguments, or why there is none: a kernel that cannot be written down, no compiler.
+
+    Says on stdout that it is at work, since a new kernel takes seconds.
+    """
+    from ..interpreter.kernel_parts import SourceError
+    from ..interpreter.kernel_text import RefusedText
+
     if not targets or not traced.launches:
-        return []
+        return [], ""
     names = ", ".join(dict.fromkeys(launch.ledger.kernel for launch in traced.launches))
     print(f"compiling {names} for {', '.join(targets)} ...", flush=True)
+    try:
+        return _reports(traced, targets), ""
+    except (SourceError, RefusedText, RuntimeError) as error:
+        return [], f"not compiled: {error}"
+
+
+def _reports(traced: "Traced", targets: Sequence[str]) -> "list[CompileReport]":
     if traced.tape is not None:
         from ..interpreter.recorded_compile import compile_recordings
 
@@ -106,13 +122,20 @@ def _compiled(traced: "Traced", targets: Sequence[str]) -> "list[CompileReport]"
 
 def _kind(launch: "TracedLaunch") -> tuple:
     """Equal for launches that compile to the same code; where unsure, different."""
-    values = (*((str(place), value) for place, value in enumerate(launch.args)), *sorted(launch.kwargs.items()))
-    return (id(launch.kernel), *((name, _value(value)) for name, value in values))
+    from ..interpreter.kernel_parts import python_function
+
+    function = python_function(launch.kernel)
+    given = dict(zip(function.__code__.co_varnames, launch.args, strict=False)) | dict(launch.kwargs)
+    constants = {name for name, note in function.__annotations__.items() if "constexpr" in str(note)}
+    options = given.keys() - set(function.__code__.co_varnames)
+    exact = constants | options
+    return (id(function), *((name, repr(value) if name in exact else _value(value)) for name, value in sorted(given.items())))
 
 
 def _value(value: Any) -> Any:
+    """What of an argument decides the code."""
     if hasattr(value, "data_ptr"):
         return (str(value.dtype), value.data_ptr() % 16, value.untyped_storage().nbytes() >= 2**31)
     if type(value) is int:
-        return (value if value == 1 else value % 16 == 0, value.bit_length() > 31)
+        return (value == 1, value % 16 == 0, value.bit_length() > 31)
     return repr(value)

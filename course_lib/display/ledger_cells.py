@@ -63,7 +63,7 @@ class Cells:
     def _cell(self, tag: str, text: str, column: int, style: str) -> str:
         kind = self.columns[column]
         side = "left" if kind.text else "right"
-        wide = "white-space:nowrap" if not (kind.text and not kind.code) or tag == "th" else "min-width:9em;white-space:normal"
+        wide = "white-space:nowrap"
         code = f";{CODE};white-space:pre" if kind.code and tag == "td" else ""
         base = f"padding:2px 12px 2px 0;border:none;background:transparent;max-width:none;vertical-align:top;text-align:{side}"
         numbers = "" if kind.text else ";font-variant-numeric:tabular-nums"

@@ -102,6 +102,8 @@ def _coalescing(launch: LaunchLedger, argument: str, line: SourceLine, traffic: 
     every = SECTOR_BYTES * (launch.total.sectors_loaded + launch.total.sectors_stored)
     if share is None or share >= COALESCING or SECTOR_BYTES * sectors - useful < SHARE * every:
         return []
+    if traffic.distinct_bytes < SECTOR_BYTES:
+        return []  # there is nothing else to ask for
     accesses = traffic.loads + traffic.stores
     itemsize = _itemsize(launch.touched.get(argument), traffic)
     if itemsize and useful <= accesses * itemsize:

@@ -17,6 +17,7 @@ from .ledger_numbers import program_index, shape_text
 
 PIXELS = 512  # cells along one side, at most: as many as a figure has pixels there
 ROW = 64  # a vector of up to so many elements is one row
+LINES = 5000  # pieces of a line between programs; where they lie closer than that, lines would hide them
 LABELS = 64  # regions that are small in number are named by their program
 SIDE = 2.56  # inches of the longer side of a grid
 NOBODY, NOTHING = -1, -2  # cells that no program touched, and places beside the end of a folded vector
@@ -146,9 +147,7 @@ def panel_figure(panel: Panel) -> Any:
     most = max(1, math.prod(panel.grid) - 1) if who else int(panel.cells.max())
     colours = colormaps["viridis" if who else "cividis"].with_extremes(bad=(0, 0, 0, 0), under=_UNTOUCHED)
     shown = np.ma.masked_equal(panel.cells, NOTHING)
-    image = ax.imshow(
-        shown, cmap=colours, vmin=0, vmax=most, interpolation="nearest", extent=(0, across, down, 0), aspect="auto"
-    )
+    image = ax.imshow(shown, cmap=colours, vmin=0, vmax=most, interpolation="nearest", extent=(0, across, down, 0), aspect="auto")
     named = who and _name_regions(ax, panel, image, (wide, high))
     _rule(ax.xaxis, across, wide)
     _rule(ax.yaxis, down, high)
@@ -184,8 +183,10 @@ def _name_regions(ax: Any, panel: Panel, image: Any, inches: tuple[float, float]
     cells = panel.cells
     there = np.unique(cells[cells >= 0])
     down, across = panel.span
-    if there.size <= 4 * LABELS:
-        beside, below = np.argwhere(cells[:, 1:] != cells[:, :-1]), np.argwhere(cells[1:] != cells[:-1])
+    beside, below = (
+        np.argwhere((a != b) & (a >= 0) & (b >= 0)) for a, b in ((cells[:, 1:], cells[:, :-1]), (cells[1:], cells[:-1]))
+    )
+    if there.size <= 4 * LABELS and len(beside) + len(below) <= LINES:
         lines = [(((x + 1) * across, y * down), ((x + 1) * across, (y + 1) * down)) for y, x in beside]
         lines += [((x * across, (y + 1) * down), ((x + 1) * across, (y + 1) * down)) for y, x in below]
         ax.add_collection(LineCollection(lines, colors="white", linewidths=0.6))

@@ -1,5 +1,6 @@
 """The page of a trace: the mistake, if there is one, what stands out, and for each launch tables and pictures side by side."""
 
+import re
 import textwrap
 from base64 import b64encode
 from collections.abc import Iterator
@@ -32,6 +33,7 @@ class Shown(Protocol):
     mistake: Any
     gpu: GpuSpec
     compiled: list[CompileReport]
+    why_not_compiled: str
 
 
 def every_finding(trace: Shown) -> list[tuple[int, Finding]]:
@@ -62,6 +64,8 @@ def page_html(trace: Shown) -> str:
         listed = f'<ul style="margin:4px 0">{remarks}</ul>' if remarks else ""
         title = f"{report.kernel} compiled, Triton {report.triton}"
         parts.append(_titled(title, compile_cells(report).html() + listed + _note(compile_table.WORDS)))
+    if trace.why_not_compiled:
+        parts.append(_note(trace.why_not_compiled))
     if not trace.launches and trace.mistake is None:
         parts.append("<div>No kernel was launched.</div>")
     elif any(launch.ledger.total.bytes for launch in trace.launches):
@@ -71,7 +75,7 @@ def page_html(trace: Shown) -> str:
 
 def page_text(trace: Shown) -> str:
     """The same for a terminal, in lines of at most 110 characters, without the pictures."""
-    return "\n".join(_text_lines(trace))
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(_text_lines(trace)))
 
 
 def _text_lines(trace: Shown) -> Iterator[str]:
@@ -108,8 +112,9 @@ def _text_lines(trace: Shown) -> Iterator[str]:
         yield compile_cells(report).text(WIDTH)
         for remark in compile_remarks(report):
             yield from textwrap.wrap(f"- {remark}", WIDTH, subsequent_indent="  ")
+    yield from textwrap.wrap(trace.why_not_compiled, WIDTH)
     if trace.launches:
-        if told or trace.compiled:
+        if told or trace.compiled or trace.why_not_compiled:
             yield ""
         yield from textwrap.wrap(f"Requested traffic, before any cache. {ledger_table.WORDS}. {UNITS}.", WIDTH)
 

@@ -12,6 +12,8 @@ from . import entry
 from .books import LaunchLedger, Ledger
 from .kernel_parts import inner_function, python_function
 
+NEVER = (0, 0, 0)  # the grid of a launch that did not run
+
 
 @dataclass(frozen=True, slots=True)
 class Argument:
@@ -69,12 +71,26 @@ def trace(
         raise ValueError(f"{name} is no kernel made by @triton.jit, and grid= is for kernels; leave it out: it launches its own")
     if not callable(function) and not kernel:
         raise ValueError(f"trace takes a kernel or a function that launches kernels, got a {type(function).__name__}")
+    if kernel and getattr(inner_function(function), "is_gluon", bool)():
+        return _gluon(function, name, args, kwargs)
     state = entry.state()
     if state.mode in ("cuda", "rocm"):
         return _on_device(function, kernel, args, kwargs, grid, config)
     if state.mode != "interpreter":
         raise RuntimeError(f"nothing can be traced here: {state.reason}")
     return _interpreted(function[grid] if kernel else function, args, kwargs, config)
+
+
+def _gluon(kernel: Callable, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:
+    from .faults import NotEmulated
+
+    why = f"{name} is a Gluon kernel, which only a GPU runs: nothing is counted here. What it compiles to can be shown"
+    return Traced([_only_compiled(kernel, name, args, kwargs)], mistake=NotEmulated("refused", None, why))
+
+
+def _only_compiled(kernel: Callable, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> TracedLaunch:
+    """A launch without counts; its ledger's grid is (0, 0, 0), which no launch that ran has."""
+    return TracedLaunch(LaunchLedger(name, NEVER), kernel, args, kwargs)
 
 
 def _interpreted(call: Callable, args: Sequence[Any], kwargs: Mapping[str, Any], config: dict[str, int] | None) -> Traced:
@@ -115,11 +131,12 @@ def _on_device(
 
     if not kernel:
         return _recorded(function, args, kwargs, config)
+    options = {**kwargs, **_chosen(function, config)}
     try:
         counted = ledger_of(function, *args, grid=grid, config=config, pictures=True, **kwargs)
     except RuntimeError as error:
-        return Traced(mistake=_from_child(error))
-    options = {**kwargs, **_chosen(function, config)}
+        never = _only_compiled(function, python_function(function).__name__, args, options)
+        return Traced([never], mistake=_from_child(error))
     return Traced([TracedLaunch(counted, function, args, options, _tensors_of(function, args, kwargs))])
 
 
