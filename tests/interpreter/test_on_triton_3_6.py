@@ -1,0 +1,95 @@
+"""The interpreter's numbers, mistakes and counts with the other supported Triton, and why Triton 3.6 needs it."""
+
+import importlib.metadata
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from collections import Counter
+
+import numpy as np
+import pytest
+
+from . import other_triton
+from .entry_helpers import ROOT, environment
+
+pytestmark = pytest.mark.compile  # on CI the other Triton must be there
+
+FILES = {"numbers": 200, "mistakes": 100, "ledger": 100}  # the least number of tests that must pass
+# Triton 3.6's own interpreter is the other side of these, and it cannot run their loops: see the last test.
+NEED_THE_UNPATCHED = [
+    "test_the_ledger_makes_at_most_half_the_calls_of_the_unpatched_interpreter",
+    "test_the_benchmark_runs_both_sides_in_every_round_and_writes_what_it_found",
+]
+ALLOWED_SKIPS = r"Triton 3\.6 compiles no tl\.full of fp8"
+
+RUN = """
+import sys
+from course_lib import lab  # before Triton, as everywhere
+import pytest, triton
+assert triton.__version__.startswith(sys.argv[1] + "."), (triton.__version__, triton.__file__)
+raise SystemExit(pytest.main(["-q", "-p", "no:cacheprovider", *sys.argv[2:]]))
+"""
+
+
+def version_in(folder):
+    """ "3.6" for a folder with Triton 3.6.0, whose place in it is where pip puts it."""
+    (found,) = importlib.metadata.distributions(name="triton", path=[str(folder)])
+    return found.version.rpartition(".")[0]
+
+
+@pytest.mark.slow
+def test_numbers_mistakes_and_counts_are_the_same_with_the_other_triton(tmp_path):
+    folder, report = other_triton.folder(), tmp_path / "report.xml"
+    wanted = [sorted(ROOT.glob(f"tests/interpreter/test_{name}_*.py")) for name in FILES]
+    assert all(wanted)
+    skip = ["-k", " and ".join(f"not {name}" for name in NEED_THE_UNPATCHED)]
+    files = [str(path.relative_to(ROOT)) for paths in wanted for path in paths]
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, version_in(folder), *files, *skip, f"--junitxml={report}"],
+        cwd=ROOT, env=environment(PYTHONPATH=str(folder)), capture_output=True, text=True, timeout=280,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    passed = Counter()
+    for case in ET.parse(report).iter("testcase"):
+        bad = [child for child in case if child.tag in ("failure", "error", "skipped")]
+        assert all(re.search(ALLOWED_SKIPS, child.get("message", "")) for child in bad), (case.get("name"), bad)
+        passed[case.get("classname").split("test_")[1].split("_")[0]] += not bad
+    assert passed.keys() == FILES.keys()
+    assert all(passed[name] >= least for name, least in FILES.items()), passed
+
+
+LOOP = """
+import json, torch, triton
+from course_lib.interpreter import disable, enable
+from tests.interpreter.kernels.matmul import matmul
+a, b = torch.ones(16, 64).half(), torch.ones(64, 16).half()
+found = {"triton": triton.__version__}
+disable()
+try:
+    matmul(a, b, bm=16, bn=16)
+    found["unpatched"] = "runs"
+except Exception as error:
+    found["unpatched"] = str(error)
+enable()
+found["ours"] = matmul(a, b, bm=16, bn=16).unique().tolist()
+print(json.dumps(found))
+"""
+
+
+def test_a_loop_to_a_runtime_bound_stops_the_unpatched_3_6_and_not_ours():
+    """numpy 2.4 no longer turns an array of one element into a Python number, which Triton 3.6 does for each range()."""
+    beside = other_triton.folder()
+    path = {"PYTHONPATH": str(beside)} if version_in(beside) == "3.6" else {}  # else the main one is 3.6
+    done = subprocess.run(
+        [sys.executable, "-c", LOOP], cwd=ROOT, env=environment(TRITON_INTERPRET="1", **path), capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    found = json.loads(done.stdout)
+    assert found["triton"].startswith("3.6.")
+    assert found["ours"] == [64.0]
+    if np.lib.NumpyVersion(np.__version__) >= "2.4.0":
+        assert "only 0-dimensional arrays can be converted to Python scalars" in found["unpatched"]
+    else:
+        assert found["unpatched"] == "runs"
