@@ -40,6 +40,8 @@ def locate(launch: Launch, pointers: Value, mask: Value | None, itemsize: int, v
     if mask is not None:
         if mask.doubt is not None:
             refuse_doubt(launch, mask.doubt, None, "mask, which decides whether a lane is active,", MASKED_OFF | UNWRITTEN)
+        if mask.data.dtype != bool:
+            raise launch.mistake("refused", f"a mask is made of comparisons (int1), not of {mask.dtype.scalar}; write mask != 0")
         lanes = np.broadcast_to(mask.data, pointers.data.shape)
         if lanes.all():
             lanes = None

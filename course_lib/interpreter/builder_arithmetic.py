@@ -173,7 +173,9 @@ class Arithmetic:
         return Value(data, arg.dtype.scalar, doubt=joined(data.shape, arg.doubt, low.doubt, high.doubt))
 
     def create_select(self, condition: Value, lhs: Value, rhs: Value) -> Value:
-        data = np.where(condition.data, lhs.data, rhs.data)
+        other = rhs.data  # signs may differ (float atomics do that); numpy would go through float64
+        other = other if other.dtype == lhs.data.dtype else other.view(lhs.data.dtype)
+        data = np.where(condition.data, lhs.data, other)
         doubt = None
         if condition.doubt is not None or lhs.doubt is not None or rhs.doubt is not None:
             taken = np.zeros(data.shape, np.uint8)

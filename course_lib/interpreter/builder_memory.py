@@ -139,7 +139,8 @@ class MemoryOperations:
             if wanted is None:
                 after = narrow(_UPDATES[name](current, new[turn]), dtype)
             else:
-                after = np.where(current == wanted[turn], new[turn], current)
+                same = _bits(to_memory(current, dtype)) == _bits(to_memory(wanted[turn], dtype))  # a NaN is itself, -0 is not 0
+                after = np.where(same, new[turn], current)
             memory[at] = to_memory(after.astype(computed(dtype)), dtype).view(memory.dtype)
         old[lanes] = before
         return Value(old, dtype, doubt=doubt)
@@ -257,6 +258,15 @@ def _laid_together(parts: list[tuple[Value, Value]]) -> Value:
     return Value(data, first.dtype, doubt=Doubt(kinds, origins) if kinds.any() else None)
 
 
+def _bits(values: np.ndarray) -> np.ndarray:
+    return np.ascontiguousarray(values).view(f"u{values.itemsize}")
+
+
+def _bitwise(op: Callable) -> Callable:
+    """and, or, xor of what lies in memory, floats too."""
+    return lambda old, new: op(_bits(old), _bits(new)).view(old.dtype)
+
+
 def _turns(places: np.ndarray) -> list[np.ndarray]:
     """Lanes in groups without a repeated address: the first lane of each address, then the second, and so on."""
     order = np.argsort(places, kind="stable")
@@ -267,7 +277,7 @@ def _turns(places: np.ndarray) -> list[np.ndarray]:
 
 
 _UPDATES: dict[str, Callable] = {
-    "ADD": np.add, "FADD": np.add, "AND": np.bitwise_and, "OR": np.bitwise_or, "XOR": np.bitwise_xor,
+    "ADD": np.add, "FADD": np.add, "AND": _bitwise(np.bitwise_and), "OR": _bitwise(np.bitwise_or), "XOR": _bitwise(np.bitwise_xor),
     "MAX": np.maximum, "MIN": np.minimum, "UMAX": np.maximum, "UMIN": np.minimum, "XCHG": lambda old, new: new,
     "CAS": lambda old, new: new,
 }  # fmt: skip

@@ -38,10 +38,15 @@ def _round(x: np.ndarray) -> np.ndarray:
     return np.copysign(np.abs(whole) + (np.abs(x - whole) >= 0.5), x)
 
 
-def _turns(function: Callable, x: np.ndarray) -> np.ndarray:
-    """sin or cos of pi * x, exact at multiples of a half."""
-    return function(np.pi * np.fmod(x, 2.0)) * np.where(function(np.pi * np.round(2 * np.fmod(x, 2.0)) / 2) ** 2 < 1e-20,
-                                                        np.fmod(2 * x, 1.0) != 0, 1.0)  # fmt: skip
+def _sinpi(x: np.ndarray) -> np.ndarray:
+    """sin(pi * x): x is brought into -1..1 first, and whole numbers give an exact zero."""
+    part = np.fmod(x, 2.0)
+    return np.where(np.fmod(part, 1.0) == 0, np.copysign(0.0, x), np.sin(np.pi * part))
+
+
+def _cospi(x: np.ndarray) -> np.ndarray:
+    part = np.fmod(x, 2.0)
+    return np.where(np.fmod(np.abs(part), 1.0) == 0.5, 0.0, np.cos(np.pi * part))
 
 
 def _pow(x: np.ndarray, y: np.ndarray) -> np.ndarray:
@@ -57,7 +62,7 @@ FLOAT: dict[str, Callable] = {
     "erf": _each(math.erf), "erfc": _each(math.erfc), "tgamma": _each(_gamma), "lgamma": _each(math.lgamma),
     "normcdf": lambda x: 0.5 * _each(math.erfc)(-x / math.sqrt(2)),
     "fabs": np.abs, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint, "nearbyint": np.rint, "round": _round,
-    "sinpi": lambda x: _turns(np.sin, x), "cospi": lambda x: _turns(np.cos, x),
+    "sinpi": _sinpi, "cospi": _cospi,
     "saturate": lambda x: np.fmin(np.fmax(x, 0.0), 1.0),
     "pow": _pow, "powi": _pow, "atan2": np.arctan2, "hypot": np.hypot, "rhypot": lambda x, y: 1 / np.hypot(x, y),
     "fmod": np.fmod, "copysign": np.copysign, "fdim": lambda x, y: np.where(np.isnan(x) | np.isnan(y), np.nan, np.fmax(x - y, 0)),

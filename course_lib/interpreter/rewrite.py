@@ -57,7 +57,7 @@ def _rewrite(fn: Callable) -> Callable:
     else:
         from .rewrite_flow import Flow
 
-        change = Flow(_locals(function), fn.__globals__ | outside, found, records)
+        change = Flow(fn, _locals(function), fn.__globals__ | outside, found, records)
     module = _enclosed(function, list(outside), change)
     space: dict[str, Any] = {}
     exec(compile(module, fn.__code__.co_filename, "exec"), fn.__globals__, space)

@@ -12,10 +12,10 @@ _MISSING = object()
 
 
 class Flow(Words):
-    """names: what the function binds; scope: its globals and free variables; records: what single `if`s remember."""
+    """itself: the function; names: what it binds; scope: its globals and free variables; records: what single `if`s remember."""
 
-    def __init__(self, names: set[str], scope: dict[str, Any], found: Found, records: list[Any]):
-        self.names, self.scope, self.found, self.records = names, scope, found, records
+    def __init__(self, itself: Any, names: set[str], scope: dict[str, Any], found: Found, records: list[Any]):
+        self.itself, self.names, self.scope, self.found, self.records = itself, names, scope, found, records
         self.count, self.many_returns = 0, False
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
@@ -120,6 +120,8 @@ class Flow(Words):
             return call("unknown", node, ast.Constant(node.id)) if refused else node
         if getattr(value, "__module__", None) == LIBRARY_MODULE and callable(value):
             return call("library", node, ast.Constant(value.__name__))
+        if getattr(value, "fn", None) is self.itself:
+            return call("recursion", node, ast.Constant(node.id))
         return node if may_be_seen(value) else call("outside", node, ast.Constant(node.id), node)
 
     def _mark(self) -> str:

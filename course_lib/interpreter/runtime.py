@@ -156,6 +156,10 @@ def unknown(name: str) -> None:
     raise builder.launch.mistake("refused", f"a kernel has no {name}(); {cure}")
 
 
+def recursion(name: str) -> None:
+    raise builder.launch.mistake("refused", f"{name} calls itself, and compiled functions cannot; write it as a loop")
+
+
 def library(name: str) -> Any:
     """A function of triton.language.extra.libdevice that was imported by its name (a stub that compiled code replaces)."""
     from triton.language.extra import libdevice
