@@ -66,7 +66,7 @@ class CourseBuilder(Arithmetic, MemoryOperations, Shape, InterpreterBuilder):
     create_gather_barrier = create_barrier
 
     def create_print(self, prefix: str, hexadecimal: bool, values: list[Value], is_signed: Any) -> None:
-        start = f"({', '.join(map(str, self.launch.program))}) {prefix or ''}".rstrip()
+        start = f"({', '.join(map(str, self.launch.program))}) {(prefix or '').strip()}".rstrip()
         for value in values:
             shown = np.vectorize(lambda x: f"{int(x):#x}", otypes=[object])(value.data) if hexadecimal else value.data
             print(f"{start} {shown}")
