@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy as np
 import triton.language as tl
 
 from . import frontend, mapped, reductions, runtime
@@ -59,6 +60,7 @@ def _plan() -> list[tuple[Any, str, Any]]:
             (owner, "max_contiguous", partial(_hint, name="tt.contiguity")),
             (owner, "max_constancy", partial(_hint, name="tt.constancy")),
         ]
+    plan += [(owner, "flip", _flip) for owner in (tl, tl.standard)]
     plan += [
         *frontend.planned(),
         *_library(),
@@ -131,6 +133,14 @@ def _dot_scaled(*_args: Any, **_kwargs: Any) -> None:
 
 def _inline_asm(asm: Any, *_args: Any, **_kwargs: Any) -> None:
     builder.create_inline_asm(getattr(asm, "value", asm))
+
+
+def _flip(x: Any, dim: Any = None) -> Any:
+    """tl.flip at once. The library does it by XOR sums over pairs: one doubtful lane would make its whole row doubtful."""
+    dim, rank = getattr(dim, "value", dim), len(x.shape)
+    if dim is None or not -rank <= dim < rank:
+        raise ValueError(f"tl.flip needs a dim of a block of {rank} dimensions, {-rank}..{rank - 1}, got {dim}")
+    return tl.tensor(x.handle.moved(lambda data: np.flip(data, dim)), x.type)
 
 
 def _hint(input: Any, values: Any, name: str) -> Any:
