@@ -28,7 +28,9 @@ _UNTOUCHED, _LINES = "#c9ced6", "#7d8590"  # greys that are seen on white and on
 class Panel:
     """cells: [rows, columns] program or count, else NOBODY or NOTHING; span: elements of a cell (down, across).
 
-    what: "program" or "count"; grid: of the launch; alt: the panel for readers who do not see it
+    what    "program" or "count"; grid: of the launch
+    shaded  every second program is darker, where lines between them would be too many
+    alt     the panel for readers who do not see it
     """
 
     title: str
@@ -38,6 +40,7 @@ class Panel:
     what: str
     grid: tuple[int, int, int]
     alt: str
+    shaded: bool = False
 
 
 def panels(launch: LaunchLedger) -> list[Panel]:
@@ -63,8 +66,11 @@ def _who(name: str, touched: Touched, verb: str, programs: np.ndarray, counts: n
         often = f"an element {_times(most)}{' at most' if different.size > 2 else ''}, or never (grey)"
     last = "; the colour is that of the last program" if most > 1 else ""
     seen = np.unique(programs[programs >= 0]).size
+    shaded = seen > 4 * LABELS and seen == np.unique(cells[cells >= 0]).size  # a thinned picture may leave programs out
     alt = f"{name} is {verb}, {often}; {seen} programs are seen."
-    return Panel(f"{name}, {verb} by program", _caption(touched, span, f"{often}{last}"), cells, span, "program", grid, alt)
+    return Panel(
+        f"{name}, {verb} by program", _caption(touched, span, f"{often}{last}"), cells, span, "program", grid, alt, shaded
+    )
 
 
 def _how_often(name: str, touched: Touched, verb: str, counts: np.ndarray, grid: tuple[int, int, int]) -> Panel:
@@ -144,10 +150,14 @@ def panel_figure(panel: Panel) -> Any:
     size = figure.get_size_inches()
     ax = figure.add_axes((left / size[0], bottom / size[1], wide / size[0], high / size[1]))
     who = panel.what == "program"
-    most = max(1, math.prod(panel.grid) - 1) if who else int(panel.cells.max())
+    least, most = _range(panel)
     colours = colormaps["viridis" if who else "cividis"].with_extremes(bad=(0, 0, 0, 0), under=_UNTOUCHED)
     shown = np.ma.masked_equal(panel.cells, NOTHING)
-    image = ax.imshow(shown, cmap=colours, vmin=0, vmax=most, interpolation="nearest", extent=(0, across, down, 0), aspect="auto")
+    place = {"interpolation": "nearest", "extent": (0, across, down, 0), "aspect": "auto"}
+    image = ax.imshow(shown, cmap=colours, vmin=least, vmax=most, **place)
+    if who and panel.shaded:
+        x, y, z = program_index(panel.cells, panel.grid)
+        ax.imshow(np.where((x + y + z) % 2 * (panel.cells >= 0), 0.25, 0.0)[..., None] * (0, 0, 0, 1.0), **place)
     named = who and _name_regions(ax, panel, image, (wide, high))
     _rule(ax.xaxis, across, wide)
     _rule(ax.yaxis, down, high)
@@ -159,18 +169,27 @@ def panel_figure(panel: Panel) -> Any:
         bar = figure.colorbar(image, cax=figure.add_axes(beside))
         bar.ax.tick_params(labelsize=7, colors=_LINES)
         bar.outline.set_edgecolor(_LINES)
-        _rule(bar.ax.yaxis, most + 1, high)
+        _rule(bar.ax.yaxis, most - least + 1, high, first=least)
     return figure
 
 
-def _rule(axis: Any, size: int, inches: float) -> None:
+def _range(panel: Panel) -> tuple[int, int]:
+    """What the colours run over: all programs of the grid, or those that are seen when they are few neighbours."""
+    there = panel.cells[panel.cells >= 0]
+    if panel.what == "count":
+        return 0, int(there.max())
+    last, low, high = math.prod(panel.grid) - 1, int(there.min()), int(there.max())
+    return (low, high) if 0 < high - low < last / 4 else (0, max(1, last))
+
+
+def _rule(axis: Any, size: int, inches: float, first: int = 0) -> None:
     """Marks at whole elements, as many as there is room for; powers of two where they fit, because tiles have those."""
     from matplotlib.ticker import FixedLocator
 
     step = 1
     while size / step > max(1, inches / 0.4):
         step *= 2
-    axis.set_major_locator(FixedLocator(range(0, size + 1, step)))
+    axis.set_major_locator(FixedLocator(range(first, first + size + 1, step)))
 
 
 def _name_regions(ax: Any, panel: Panel, image: Any, inches: tuple[float, float]) -> bool:

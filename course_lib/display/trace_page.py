@@ -63,7 +63,9 @@ def page_html(trace: Shown) -> str:
         remarks = "".join(f"<li>{escape(remark)}</li>" for remark in compile_remarks(report))
         listed = f'<ul style="margin:4px 0">{remarks}</ul>' if remarks else ""
         title = f"{report.kernel} compiled, Triton {report.triton}"
-        parts.append(_titled(title, compile_cells(report).html() + listed + _note(compile_table.WORDS)))
+        parts.append(_titled(title, compile_cells(report).html() + listed))
+    if trace.compiled:
+        parts.append(_note(compile_table.WORDS))
     if trace.why_not_compiled:
         parts.append(_note(trace.why_not_compiled))
     if not trace.launches and trace.mistake is None:
@@ -177,7 +179,7 @@ def _findings_html(trace: Shown) -> Iterator[str]:
 
 def _beside(left: str, right: str) -> str:
     """The right part stands beside the left one where a line has room for both, else below it."""
-    sizes = ("flex:1 1 500px", "flex:0 1 420px")
+    sizes = ("flex:1 1 auto;max-width:100%", "flex:0 1 420px")
     parts = [(part, size) for part, size in zip((left, right), sizes, strict=True) if part]
     cells = "".join(f'<div style="min-width:0;{size}">{part}</div>' for part, size in parts)
     return f'<div style="display:flex;flex-wrap:wrap;gap:8px 32px;align-items:flex-start">{cells}</div>'

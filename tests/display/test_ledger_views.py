@@ -395,6 +395,25 @@ def test_a_thinned_picture_shows_the_largest_count_and_the_first_program():
     assert (often.cells[0, 0], often.cells[5, 5]) == (1, 9)
 
 
+@pytest.mark.parametrize(
+    ("shape", "programs", "shaded"), [((64, 64), 256, False), ((64, 64), 512, True), ((2048, 2048), 4096, False)]
+)
+def test_many_programs_are_told_apart_by_shade_unless_thinning_left_some_out(shape, programs, shaded):
+    (panel,) = drawn(shape, programs=programs)
+    assert panel.shaded == shaded
+    panel_figure(panel).canvas.draw()
+
+
+def test_colours_run_over_the_programs_that_are_seen_when_these_are_few_neighbours():
+    (launch,) = traced(matmul.matmul, torch.randn(512, 16), torch.randn(16, 128), bm=32, bn=32, bk=16)
+    limits = {panel.title: panel_figure(panel).axes[0].images[0].get_clim() for panel in panels(launch.ledger)}
+    assert limits == {
+        "a_ptr, loaded by program": (0, 63),
+        "b_ptr, loaded by program": (60, 63),
+        "c_ptr, stored by program": (0, 63),
+    }
+
+
 # ---- roofline
 
 
