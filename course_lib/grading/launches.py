@@ -69,6 +69,12 @@ def inputs_of(run: Any, case: dict) -> list[Any]:
     return seen
 
 
+def _buffers(inputs: Sequence[Any], may_change: Sequence[Any]) -> list[Any]:
+    """Those of the inputs that hold what the case has for one that may be changed."""
+    wanted = [pack(value) for value in may_change]
+    return [tensor for tensor in inputs if pack(tensor) in wanted]
+
+
 def _without_replay(attempt: Attempt) -> dict | None:
     """Evidence of an attempt whose launches cannot be replayed; None for one whose launches can."""
     launches = attempt["launches"]
@@ -96,13 +102,13 @@ def _replayed(
         return []
     from ..interpreter.replay import Recording, replay_all
 
-    recordings = [
-        Recording(
-            tape=attempt["launches"]["tape"], answer=attempt["launches"].get("answer"), may_compute=tuple(criterion.may_compute),
-            inputs=inputs_of(getattr(runner, criterion.run), case),
-        )
-        for criterion, case, attempt in cases
-    ]  # fmt: skip
+    recordings = []
+    for criterion, case, attempt in cases:
+        tape, answer = attempt["launches"]["tape"], attempt["launches"].get("answer")
+        inputs = inputs_of(getattr(runner, criterion.run), case)
+        buffers = _buffers(inputs, [case[name] for name in criterion.may_change if name in case])
+        options = {"inputs": inputs, "buffers": buffers, "may_compute": tuple(criterion.may_compute)}
+        recordings.append(Recording(tape=tape, answer=answer, **options))
     replays = replay_all(recordings, seconds=max(REPLAY_SECONDS, 4 * exercise.seconds))
     found = [_judged(*case, replay) for case, replay in zip(cases, replays, strict=True)]
     good = [i for i, (criterion, *_) in enumerate(cases) if isinstance(criterion, Compiled) and "failed" not in found[i]]
@@ -126,7 +132,7 @@ def _evidence(criterion: Criterion, case: dict, attempt: Attempt, replay: Any) -
     leaves = list(places(attempt["output"], attempt["launches"].get("answer")))
     if why := not_of_the_launches(leaves, not replay.launches):
         return {"failed": why, "hint": "What your kernels store is the answer; return the tensor that they stored to."}
-    if replay.copied and not attempt["aliases"]:
+    if replay.copied:
         what = "they are a copy of an input, or were computed on the host"
         return {"failed": f"{replay.copied} elements of your answer were written by no launch: {what}; first {replay.first}"}
     if differs := difference(attempt["output"], replay.output):

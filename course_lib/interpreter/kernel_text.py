@@ -110,11 +110,11 @@ def _is_layout(node: ast.expr) -> bool:
         return plain and _is_layout(node.func)
     while isinstance(node, ast.Attribute):
         node = node.value
-    return (
-        isinstance(node, ast.Call)
-        and ast.unparse(node.func) == "__import__"
-        and ast.unparse(node.args[0]).startswith(("'triton.language", "'triton.experimental.gluon"))
-    )
+    if not isinstance(node, ast.Call) or not node.args or not isinstance(node.args[0], ast.Constant):
+        return False
+    name = node.args[0].value
+    exact = ast.unparse(node) == f"__import__({name!r}, fromlist=['*'])"
+    return exact and isinstance(name, str) and _allowed(name)
 
 
 def _node(node: ast.AST) -> None:

@@ -25,12 +25,14 @@ class Recording:
 
     tape, answer  `Tape.data()` and `Tape.locate(output)`
     inputs        the tensors that the judge hands to the learner's function, as its own copies
+    buffers       those of the inputs that the function may write to: what is left of them may stand in the answer
     may_compute   names of kernel arguments that the host may compute (offsets, work lists)
     """
 
     tape: Mapping[str, Any]
     answer: Any = None
     inputs: Sequence[Any] = ()
+    buffers: Sequence[Any] = ()
     may_compute: Sequence[str] = ()
     pictures: bool = False
 
@@ -58,13 +60,14 @@ def replay(
     tape: Mapping[str, Any],
     inputs: Sequence[Any] = (),
     *,
+    buffers: Sequence[Any] = (),
     answer: Any = None,
     may_compute: Sequence[str] = (),
     pictures: bool = False,
     seconds: float = SECONDS,
 ) -> Replay:
     """Replay one recording in a process of its own (see Recording for the arguments)."""
-    one = Recording(tape=tape, answer=answer, inputs=inputs, may_compute=may_compute, pictures=pictures)
+    one = Recording(tape=tape, answer=answer, inputs=inputs, buffers=buffers, may_compute=may_compute, pictures=pictures)
     return replay_all([one], seconds=seconds)[0]
 
 
@@ -73,7 +76,7 @@ def replay_all(recordings: Sequence[Recording], *, seconds: float = SECONDS) -> 
     requests = [
         {
             "tape": r.tape, "answer": r.answer, "inputs": [_bytes(tensor) for tensor in r.inputs],
-            "metadata": list(r.may_compute), "pictures": r.pictures,
+            "buffers": [_bytes(tensor) for tensor in r.buffers], "metadata": list(r.may_compute), "pictures": r.pictures,
         }
         for r in recordings
     ]  # fmt: skip

@@ -1,7 +1,8 @@
 """The memory of a replay: it holds what the launches themselves wrote, and lets nothing else in that cannot be explained.
 
 A recorded value that is not what the memory holds is explained when it is
-  an input    the whole storage equals one of the judge's own copies, or all of the argument's elements do, in order
+  an input    the whole storage equals one of the judge's own copies, or all of the argument's elements do, in order; a buffer
+              that the function may write to is told apart, because what a launch leaves of it may stand in the answer
   fresh       memory that nobody wrote (the canary's pattern), or a box of the argument filled with one value
   metadata    the argument is one of those that the exercise lets the host compute
 Anything else was computed outside the launches. Where each byte came from is kept, because an answer made of unwritten copies
@@ -18,7 +19,7 @@ from . import canary
 from .memory import Storage
 from .plain import tensor_bytes
 
-FRESH, INPUT, FILL, GIVEN, WRITTEN = range(5)  # where a byte came from; GIVEN: metadata
+FRESH, OWN, INPUT, FILL, GIVEN, WRITTEN = range(6)  # where a byte came from; OWN: a buffer to fill, GIVEN: metadata
 MAX_STORAGE_BYTES = 2**30
 
 
@@ -42,15 +43,22 @@ class _Place:
 
 
 class ReplayMemory:
-    """sizes: bytes of each storage; inputs: (bytes of the storage, bytes of the elements) of the judge's own copies."""
+    """sizes: bytes of each storage; inputs: (bytes of the storage, bytes of the elements) of the judge's own copies.
 
-    def __init__(self, sizes: Sequence[int], inputs: Sequence[tuple[np.ndarray, np.ndarray]]):
+    buffers  likewise, of those inputs that the function may write to
+    """
+
+    def __init__(
+        self,
+        sizes: Sequence[int],
+        inputs: Sequence[tuple[np.ndarray, np.ndarray]],
+        buffers: Sequence[tuple[np.ndarray, np.ndarray]] = (),
+    ):
         if not all(type(size) is int and size >= 0 for size in sizes) or sum(sizes) > MAX_STORAGE_BYTES:
             raise Damaged(f"storages of {str(list(sizes))[:80]} bytes")
         self._sizes = sizes
         self._places: dict[int, _Place] = {}
-        self._storages = [storage for storage, _ in inputs if storage.size]
-        self._values = [elements for _, elements in inputs if elements.size]
+        self._known = [(OWN, *pair) for pair in buffers if pair[1].size] + [(INPUT, *pair) for pair in inputs if pair[1].size]
 
     def find(self, change: Mapping[str, Any]) -> None:
         """Take in recorded bytes that no launch wrote; `explain` is asked when a launch is given them."""
@@ -99,12 +107,14 @@ class ReplayMemory:
         place.waiting[every] = False
 
     def _is_input(self, place: _Place, every: np.ndarray, recorded: np.ndarray) -> bool:
-        if any(np.array_equal(place.recorded, known) for known in (*self._storages, *self._values)):
-            self._let_in(place, np.flatnonzero(place.waiting), INPUT)
-            return True
-        if any(np.array_equal(recorded.reshape(-1), known) for known in self._values):
-            self._let_in(place, every, INPUT)
-            return True
+        for origin, storage, elements in self._known:
+            if np.array_equal(place.recorded, storage) or np.array_equal(place.recorded, elements):
+                self._let_in(place, np.flatnonzero(place.waiting), origin)
+                return True
+        for origin, _, elements in self._known:
+            if np.array_equal(recorded.reshape(-1), elements):
+                self._let_in(place, every, origin)
+                return True
         return False
 
     def _explain_fill(

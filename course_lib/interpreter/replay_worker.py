@@ -1,6 +1,7 @@
 """Runs in the clean process: takes a recording's launches one after the other through the interpreter, with the ledger on.
 
-`python -c "...; main(FOLDER)"`: FOLDER/request holds a list of {"tape", "answer", "inputs", "metadata", "pictures"}; for each
+`python -c "...; main(FOLDER)"`: FOLDER/request holds a list of {"tape", "answer", "inputs", "buffers", "metadata",
+"pictures"}; for each
 one FOLDER/result_N is written at once, so that the parent knows how far a process came that died.
 Result   {"reason", "launches": [LaunchLedger], "counts", "answer": replay.py's structure}; reason is "" for a clean replay.
 """
@@ -62,7 +63,7 @@ def _replayed(root: Path, request: Mapping[str, Any], book: Ledger) -> Any:
     from .switch import ledger
 
     tape = request["tape"]
-    memory = ReplayMemory(tape["storages"], request["inputs"])
+    memory = ReplayMemory(tape["storages"], request["inputs"], request["buffers"])
     kernels = [_kernel(root, kernel) for kernel in tape["kernels"]]
     for number, launch in enumerate(tape["launches"], start=1):
         module, kernel = kernels[launch["kernel"]]
