@@ -126,8 +126,8 @@ class Account:
         site = (region.arg, line, writes)
         seen = self._seen.get(site)
         if seen is None:
-            first, unit = region.storage.start + region.first, min(region.itemsize, itemsize)
-            seen = self._seen[site] = Seen(first, region.end - region.first, unit)
+            first, size = region.storage.start + region.first, region.end - region.first
+            seen = self._seen[site] = Seen(first, size, region.itemsize)
         seen.mark(region.storage.start, access)
         if self.pictures:
             self._picture(access, writes, program)

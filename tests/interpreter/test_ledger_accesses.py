@@ -130,18 +130,37 @@ def test_a_cast_pointer_counts_the_bytes_that_it_reads(dtype, kernel):
     assert launch.touched[kernel.arg_names[0]].loads.tolist() == [1] * 64
 
 
-@pytest.mark.parametrize("before", [0, 3, 8, 12])
+@pytest.mark.parametrize("n", [4, 8])
+def test_accesses_of_two_widths_are_laid_together_byte_by_byte(n):
+    words = torch.ones(4 * n, dtype=torch.int32)
+    launch = counted(k.both_widths_kernel[(1,)], words, torch.empty(n, dtype=torch.int32), N=n)
+    late, early = line(launch, "late = "), line(launch, "early = ")
+    assert (late.loaded_bytes, late.distinct_loaded_bytes) == (4 * n, 4 * n)
+    assert early.loaded_bytes == 4 * n + 2 * n
+    assert early.distinct_loaded_bytes == 4 * n + 2 * (n // 2)  # half of the low halves lie in the words 0..n-1
+    assert launch.total.distinct_loaded_bytes == 4 * 2 * n  # and the other half in the words n..2n-1
+
+
+@pytest.mark.parametrize("start", [0, 1, 4, 7])
+def test_memory_of_numpy_may_start_within_a_sector(start):
+    base = at(0, (80,))
+    x = torch.from_numpy(base.numpy()[start : start + 64])
+    assert x.untyped_storage().data_ptr() % 32 == 4 * start
+    launch = counted(k.add_one_kernel[(2,)], x, 64, BLOCK=32)
+    assert launch.total.sectors_loaded == launch.total.sectors_stored == (8 if start == 0 else 10)
+
+
+@pytest.mark.parametrize("before", [6, 8, 12])
 def test_an_access_across_two_tensors_of_one_storage_keeps_the_books_in_order(before):
     base = torch.arange(64, dtype=torch.float32)
-    middle, others, out = base[16:32], base[:16], torch.empty(16)
+    middle, others, out = base[16:26], base[:16], torch.empty(16)
     launch = counted(k.across_kernel[(1,)], middle, others, out, BEFORE=before, BLOCK=16)
     assert torch.equal(out, base[16 - before : 32 - before])
     read = launch.arguments["middle_ptr"]
     assert read.loaded_bytes == read.distinct_loaded_bytes == launch.total.distinct_loaded_bytes == 64
     assert read.sectors_loaded == sectors([(base.data_ptr() + (16 - before) * 4, 64)])
-    assert launch.touched["middle_ptr"].loads.tolist() == [1] * (16 - before) + [0] * before
-    if before:
-        assert launch.touched["others_ptr"].loads.tolist() == [0] * (16 - before) + [1] * before
+    assert launch.touched["middle_ptr"].loads.tolist() == [1] * (16 - before) + [0] * (before - 6)
+    assert launch.touched["others_ptr"].loads.tolist() == [0] * (16 - before) + [1] * before
 
 
 def test_an_access_without_an_active_lane_is_no_access():

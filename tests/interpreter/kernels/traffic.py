@@ -81,8 +81,17 @@ def halves_kernel(words_ptr, out_ptr, HALVES: tl.constexpr):
 
 
 @triton.jit
+def both_widths_kernel(words_ptr, out_ptr, N: tl.constexpr):
+    """Whole int32 words N..2N-1; then, on one line, whole words 0..N-1 and the low halves of words N//2.. (N of them)."""
+    at, halves_ptr = tl.arange(0, N), words_ptr.to(tl.pointer_type(tl.int16))
+    late = tl.load(words_ptr + N + at)
+    early = tl.load(words_ptr + at) + tl.load(halves_ptr + N + at * 2)
+    tl.store(out_ptr + at, late + early)
+
+
+@triton.jit
 def across_kernel(middle_ptr, others_ptr, out_ptr, BEFORE: tl.constexpr, BLOCK: tl.constexpr):
-    """Starts BEFORE elements in front of `middle`, in the tensor next to it (the launch has that one as well)."""
+    """Starts BEFORE elements in front of `middle`, which has fewer than BLOCK: in the tensor next to it, passed as well."""
     at = tl.arange(0, BLOCK)
     both = tl.load(middle_ptr - BEFORE + at)
     tl.store(out_ptr + at, both)
