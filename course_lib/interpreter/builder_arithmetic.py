@@ -13,7 +13,7 @@ import triton.language as tl
 
 from .dot import product
 from .numpy_types import computed, from_memory, stored, to_memory
-from .rounding import float_to_int, fused, larger_of, narrow, smaller_of, to_float
+from .rounding import float_to_int, flushed, fused, larger_of, narrow, remainder, smaller_of, to_float
 from .values import WRAPPED, Doubt, Origin, Value, joined, unless_decided, without
 
 INT32_LIMIT = 2**31
@@ -22,6 +22,25 @@ _ONE_BIT = {  # arithmetic modulo 2, which numpy does not do with its bool
 }  # fmt: skip
 _erf32 = np.vectorize(math.erf, otypes=[np.float32])
 _erf64 = np.vectorize(math.erf, otypes=[np.float64])
+_LOG2_E = np.float32(1.4426950216293335)
+
+
+def _exp(x: np.ndarray) -> np.ndarray:
+    """2 ** (x log2 e) with the product rounded to float32, as compiled: an error that grows with |x|, 54 ulp at x = 60."""
+    return np.exp2(x * _LOG2_E) if x.dtype == np.float32 else np.exp(x)
+
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    return _erf32(flushed(x)) if x.dtype == np.float32 else _erf64(x)
+
+
+# Compiled float32 code takes a subnormal argument of these for zero (ex2, sqrt and rsqrt .approx.ftz, libdevice with ftz), and
+# exp2 gives no subnormal either. exp, log and log2 do not.
+_SPECIAL: dict[str, Callable] = {
+    "exp": _exp, "log": np.log, "log2": np.log2, "exp2": lambda x: flushed(np.exp2(flushed(x))),
+    "sqrt": lambda x: np.sqrt(flushed(x)), "sin": lambda x: np.sin(flushed(x)), "cos": lambda x: np.cos(flushed(x)),
+    "rsqrt": lambda x: (1 / np.sqrt(flushed(x).astype(np.float64))).astype(x.dtype), "erf": _erf,
+}  # fmt: skip
 
 
 def magnitude(value: Value) -> int:
@@ -154,13 +173,11 @@ class Arithmetic:
     def create_iabs(self, arg: Value) -> Value:
         return self.unary_op(arg, np.abs)
 
-    create_fabs = create_iabs
-
-    def create_rsqrt(self, arg: Value) -> Value:
-        return self._special("rsqrt", arg, lambda x: (1 / np.sqrt(x)).astype(x.dtype))
-
-    def create_erf(self, arg: Value) -> Value:
-        return self._special("erf", arg, _erf32 if arg.data.dtype == np.float32 else _erf64)
+    def create_fabs(self, arg: Value) -> Value:
+        if arg.dtype.scalar.name not in ("fp8e4nv", "fp8e5"):
+            return self.unary_op(arg, np.abs)
+        bits = to_memory(arg.data, arg.dtype) & np.uint8(0x7F)  # a NaN keeps its other bits too
+        return Value(from_memory(bits, arg.dtype), arg.dtype.scalar, doubt=arg.doubt)
 
     # -- ternary -------------------------------------------------------------------------------------------------------
 
@@ -262,7 +279,7 @@ class Arithmetic:
 
 def _install() -> None:
     """The operations that are one numpy function each, as the methods Triton's frontend calls."""
-    floats = {"fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "frem": np.fmod}
+    floats = {"fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "frem": remainder}
     others = {"srem": np.fmod, "urem": np.fmod, "lshr": np.right_shift, "xor": np.bitwise_xor}
     smaller = {"minsi": np.minimum, "minui": np.minimum, "minimumf": smaller_of(np.minimum), "minnumf": smaller_of(np.fmin)}
     larger = {"maxsi": np.maximum, "maxui": np.maximum, "maximumf": larger_of(np.maximum), "maxnumf": larger_of(np.fmax)}
@@ -276,11 +293,10 @@ def _install() -> None:
     }
     for name, op in (floats | others | smaller | larger | compared).items():
         setattr(Arithmetic, f"create_{name}", lambda self, lhs, rhs, op=op: self.binary_op(lhs, rhs, op))
-    for name in ("cos", "exp", "exp2", "log", "log2", "sin", "sqrt"):
-        op = getattr(np, name)
+    for name, op in _SPECIAL.items():
         setattr(Arithmetic, f"create_{name}", lambda self, arg, name=name, op=op: self._special(name, arg, op))
-    Arithmetic.create_precise_sqrt = Arithmetic.create_sqrt
-    for name, op in (("floor", np.floor), ("ceil", np.ceil)):
+    Arithmetic.create_precise_sqrt = lambda self, arg: self._special("sqrt", arg, np.sqrt)
+    for name, op in (("floor", lambda x: np.floor(flushed(x))), ("ceil", lambda x: np.ceil(flushed(x)))):
         setattr(Arithmetic, f"create_{name}", lambda self, arg, op=op: self.unary_op(arg, op))
 
 

@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from .formats import round_to
-from .rounding import tf32
+from .rounding import cut_to_tf32, tf32
 
+# The tensor core cuts a float32 factor to tf32; the compiler rounds the parts of tf32x3 to nearest before.
 # (first, second) parts whose products are added, smallest first; part 0 is the factor rounded, part 1 what that left, ...
 _SPLITS: dict[str, tuple[int, Any, tuple[tuple[int, int], ...]]] = {
-    "TF32": (1, tf32, ((0, 0),)),
+    "TF32": (1, cut_to_tf32, ((0, 0),)),
     "TF32X3": (2, tf32, ((1, 0), (0, 1), (0, 0))),
     "BF16X3": (2, lambda x: round_to(x, "bf16"), ((1, 0), (0, 1), (0, 0))),
     "BF16X6": (3, lambda x: round_to(x, "bf16"), ((1, 1), (2, 0), (0, 2), (1, 0), (0, 1), (0, 0))),

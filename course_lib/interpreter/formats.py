@@ -6,8 +6,8 @@ Why     numpy has neither, so the interpreter holds such values as float32 and r
 Layout  arrays of any shape, also 0-d; the result has the same shape and never shares memory with the argument.
 Rules   what compiled Triton does with a float32 on sm_90 (and on gfx942 for fp8e4b8 and fp8e5b16): one rounding, to nearest
         even. On sm_80 to sm_89 it cuts float32 down to fp16 first, so a value just above a tie may fall the other way.
-NaN     decode gives each NaN code its own payload, so that a copy changes no code. Any other NaN becomes the
-        code that `cvt` writes (positive, all ones); bf16 keeps the upper half of any NaN instead.
+NaN     decode gives each NaN code its own payload, so that a copy changes no code. A cast makes any NaN the code that
+        `cvt` writes (positive, all ones), whatever its sign and payload; bf16 keeps the upper half of any NaN instead.
 """
 
 from dataclasses import dataclass, field
@@ -106,18 +106,20 @@ def encode(
     saturate     True: overflow and inf become max_finite. False: they become inf, NaN where the format has no inf, and 1.875
                  in fp8e4b15, which has neither. None: what a compiled cast does, which is `Format.saturates`; toward
                  zero, inf stays inf where there is one.
-    A store is no cast: with saturate=False values that are of the format already get the very codes that decode read.
+    A store is no cast: with saturate=False values that are of the format already get the very codes that decode read, those
+    of NaNs too; any other `saturate` writes the format's first NaN code for every NaN.
     """
     form, wide = format_of(name), _float32_bits(values)
     if name == "bf16":
         rounded = _cut_bf16(wide) if toward_zero else _round_bf16(wide)
         codes = np.asarray(np.right_shift(rounded, _SIXTEEN).astype(form.storage))
         return np.asarray(np.where(codes & 0x7FFF == form.inf_code, codes - 1, codes)) if saturate else codes
+    copies = saturate is False
     if saturate is None:
         saturate = not form.has_inf if toward_zero else form.saturates
     # the upper half of a float32, odd where the lower half is not zero, still tells both sides of every fp8 tie apart
     upper = np.bitwise_or(np.right_shift(wide, _SIXTEEN), np.bitwise_and(wide, _LOWER) != _ZERO)
-    return np.asarray(_codes(name, toward_zero, saturate)[upper])
+    return np.asarray(_codes(name, toward_zero, saturate, copies)[upper])
 
 
 def round_to(values: ArrayLike, name: str, *, toward_zero: bool = False, saturate: bool | None = None) -> NDArray[np.float32]:
@@ -182,7 +184,7 @@ def _values(name: str) -> NDArray[np.float32]:
 
 
 @cache
-def _codes(name: str, toward_zero: bool, saturate: bool) -> NDArray[np.uint8]:
+def _codes(name: str, toward_zero: bool, saturate: bool, copies: bool) -> NDArray[np.uint8]:
     """The fp8 code for each upper half of a float32 (65536 of them), found by comparing with every value of the format."""
     form = NARROW[name]
     halves = np.arange(0x8000, dtype=np.uint32) << 16
@@ -207,7 +209,7 @@ def _codes(name: str, toward_zero: bool, saturate: bool) -> NDArray[np.uint8]:
     if form.nan_codes:
         negative = np.where(np.isnan(wide), form.nan_codes[0], negative)
     table = np.concatenate([codes, negative]).astype(form.storage)
-    for code in form.nan_codes:
+    for code in form.nan_codes if copies else ():
         table[_values(name).view(np.uint32)[code] >> 16] = code
     table.flags.writeable = False
     return table

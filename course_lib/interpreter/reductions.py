@@ -1,9 +1,10 @@
 """tl.reduce and tl.associative_scan, which Triton's frontend cannot hand to a builder here: combine functions are Python.
 
 Known combines (sum, max, min, xor, ...) are one numpy call with the NaN rules of compiled code: maximum and minimum drop a
-NaN, as the maxnum instruction does; a sum keeps it. A sum of bf16 or fp16 is rounded at each of log2(n) steps: compiled code
-adds in the block's own type. Any other combine is called on halves of the block, log2(n) times, in an order that needs it
-to be associative and commutative, as the shuffles of a compiled reduction do.
+NaN, as the maxnum instruction does, and order -0 below +0; a sum keeps it. A sum of bf16 or fp16 is rounded at each of
+log2(n) steps: compiled code adds in the block's own type. Any other combine is called on halves of the block, log2(n)
+times, in an order that needs it to be associative and commutative, as the shuffles of a compiled reduction do. tl.argmax and
+tl.argmin are neither where a NaN comes in: which index a compiled one gives depends on the layout of the block.
 """
 
 from collections.abc import Callable
@@ -18,10 +19,23 @@ from .rounding import narrow
 from .values import Value, over_axis
 
 _standard = tl.standard
+
+
+def _largest(data: np.ndarray, axis: int) -> np.ndarray:
+    found = np.fmax.reduce(data, axis=axis)
+    if data.dtype.kind != "f" or found.all():
+        return found
+    return np.where(found == 0, np.where(((data == 0) & ~np.signbit(data)).any(axis), 0.0, -0.0), found).astype(data.dtype)
+
+
+def _smallest(data: np.ndarray, axis: int) -> np.ndarray:
+    return -_largest(-data, axis) if data.dtype.kind == "f" else np.fmin.reduce(data, axis=axis)
+
+
 _KNOWN: dict[Any, Callable] = {
     _standard._sum_combine: np.add.reduce,
-    _standard._elementwise_max: np.fmax.reduce,
-    _standard._elementwise_min: np.fmin.reduce,
+    _standard._elementwise_max: _largest,
+    _standard._elementwise_min: _smallest,
     _standard._xor_combine: np.bitwise_xor.reduce,
 }
 for _name, _op in (

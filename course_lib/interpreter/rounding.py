@@ -11,8 +11,31 @@ from .numpy_types import computed
 
 
 def narrow(data: np.ndarray, dtype: Any) -> np.ndarray:
-    """The result of an operation, rounded to what its type can hold (bf16 and fp8 are computed in float32)."""
-    return round_to(data, dtype.name) if dtype.name in NARROW else data
+    """The result of an operation, rounded to what its type can hold: bf16 is computed in float32.
+
+    fp8 has no arithmetic: what it does have gives one of the operands, and an infinity among them is no overflow.
+    """
+    return round_to(data, dtype.name, saturate=False) if dtype.name in NARROW else data
+
+
+def flushed(values: np.ndarray) -> np.ndarray:
+    """float32 subnormals as zeros of their sign, which is what instructions with .ftz take them for; float64 has no such ones."""
+    if values.dtype != np.float32:
+        return values
+    return np.where(np.abs(values) < np.finfo(np.float32).smallest_normal, np.copysign(np.float32(0), values), values)
+
+
+def remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """% on floats as compiled code has it, not C's fmod: x - trunc(x / y) * y with a rounded quotient and one rounding after.
+
+    The sign of the dividend up to a quotient of about 2**23; an exact multiple gives +0, and where the quotient rounds up to
+    a whole number the result has the other sign. fp16 goes through float32.
+    """
+    wide = np.float64 if x.dtype == np.float64 else np.float32
+    x32, y32 = np.broadcast_arrays(x.astype(wide), y.astype(wide))
+    quotient = np.trunc(x32 / y32)
+    rest = _fused64(-quotient, y32, x32) if wide is np.float64 else _fused_odd(-quotient, y32, x32).astype(np.float32)
+    return np.where(np.isinf(y32), x32, rest).astype(x.dtype)
 
 
 def larger_of(op: Callable) -> Callable:
@@ -39,8 +62,14 @@ def smaller_of(op: Callable) -> Callable:
     return smaller
 
 
+def cut_to_tf32(values: np.ndarray) -> np.ndarray:
+    """float32 without its last 13 bits: what a tensor core reads of a float32 factor. A NaN stays one."""
+    kept = (np.ascontiguousarray(values).view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+    return np.where(np.isnan(values), values, kept)
+
+
 def tf32(values: np.ndarray) -> np.ndarray:
-    """float32 with 10 bits of mantissa, to nearest with ties away from zero (PTX cvt.rna.tf32.f32)."""
+    """float32 with 10 bits of mantissa, to nearest with ties away from zero (PTX cvt.rna.tf32.f32), which tf32x3 splits by."""
     bits = np.ascontiguousarray(values).view(np.uint32)
     kept = ((bits + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
     return np.where(np.isfinite(values), kept, values)
@@ -75,6 +104,11 @@ def fused(x: np.ndarray, y: np.ndarray, z: np.ndarray, dtype: Any) -> np.ndarray
     """x * y + z rounded once, as the fma instruction does."""
     if x.dtype == np.float64:
         return _fused64(x, y, z)
+    return to_float(_fused_odd(x, y, z), dtype)
+
+
+def _fused_odd(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """x * y + z of float32 or fewer bits as a float64 rounded to odd, which rounds to any of these types as the sum would."""
     product, wide = x.astype(np.float64) * y.astype(np.float64), z.astype(np.float64)  # at most 48 bits: exact
     total = product + wide
     part = total - product
@@ -82,8 +116,7 @@ def fused(x: np.ndarray, y: np.ndarray, z: np.ndarray, dtype: Any) -> np.ndarray
     bits = total.view(np.int64)
     # round to odd: an even last bit with something left out moves one step towards what was left out
     step = np.where((lost > 0) == (total > 0), 1, -1)
-    odd = np.where((lost != 0) & np.isfinite(lost) & (bits & 1 == 0), bits + step, bits).view(np.float64)
-    return to_float(odd, dtype)
+    return np.where((lost != 0) & np.isfinite(lost) & (bits & 1 == 0), bits + step, bits).view(np.float64)
 
 
 def _fused64(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
@@ -105,7 +138,8 @@ def float_to_int(values: np.ndarray, target: np.dtype) -> np.ndarray:
     """Towards zero, as PTX's cvt.rzi: what does not fit ends at the nearest integer of the type converted to.
 
     8 bits are the low half of a conversion to 16 bits, as the compiler does it. NaN gives 0, but the top bit alone where
-    the source or the target has 64 bits (PTX ISA, cvt).
+    the source or the target has 64 bits (PTX ISA, cvt). Not here: of two neighbours cast to uint8 that one thread holds,
+    Triton 3.6 and 3.7 write the upper half of the first over the second where the first is 256 or more.
     """
     if target == np.bool_:
         return values != 0

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib.interpreter import KernelMistake, switch
-from course_lib.interpreter.rounding import tf32
+from course_lib.interpreter.rounding import cut_to_tf32, tf32
 
 from .numbers_helpers import MODEST, TORCH, empty, interpreted, random_floats, rounded, seeds, tensor, values
 
@@ -78,10 +78,15 @@ def test_tf32_keeps_ten_bits_of_each_factor():
     rng = np.random.default_rng(2)
     a, b = (rng.standard_normal(shape).astype(np.float32) for shape in ((16, 64), (64, 16)))
     got = dot(a, b, "fp32")  # tf32 is the default
-    near(got, tf32(a).astype(np.float64), tf32(b).astype(np.float64))
+    near(got, cut_to_tf32(a).astype(np.float64), cut_to_tf32(b).astype(np.float64))
+    with pytest.raises(AssertionError, match="times the error"):  # the tensor core cuts, it does not round
+        near(got, tf32(a).astype(np.float64), tf32(b).astype(np.float64))
     with pytest.raises(AssertionError, match="times the error"):
         near(got, a.astype(np.float64), b.astype(np.float64))
-    # ties away from zero, and a carry into the exponent
+    cut = cut_to_tf32(np.float32([1 + 2**-10 + 2**-11, -2 + 2**-12, np.finfo(np.float32).max, np.inf]))
+    assert cut.tolist() == [1 + 2**-10, -2 + 2**-10, 2.0**128 - 2.0**117, np.inf]
+    assert np.isnan(cut_to_tf32(np.uint32([0x7F800001]).view(np.float32)))
+    # tf32x3 rounds its parts: ties away from zero, and a carry into the exponent
     assert tf32(np.float32([1 + 2**-11, -1 - 2**-11, 2 - 2**-11, np.inf])).tolist() == [1 + 2**-10, -1 - 2**-10, 2.0, np.inf]
 
 
