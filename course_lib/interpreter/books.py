@@ -10,7 +10,8 @@ Atomics    bytes and elements only: how many sectors an update moves is the cach
 FLOPs      2*M*N*K for each tl.dot of whole blocks, padding included, by the type of its inputs
 Elementwise  one for each element of the result of + - * / % min max on floats (-x is 0 - x), two for fma and clamp, n - 1 for a
            sum, max, min or scan of n; none for casts, comparisons, tl.where, abs, floor and ceil, or for integers
-Special    one for each element of exp, exp2, log, log2, sin, cos, sqrt, rsqrt, erf and "divide" (which is elementwise as well)
+Special    one for each element of exp, exp2, log, log2, sin, cos, sqrt, rsqrt, erf, of a function of libdevice (by its name),
+           and of "divide", which is elementwise as well
 A lane that is masked off asks for nothing; an access without an active lane is no access.
 """
 
