@@ -24,7 +24,8 @@ from .inside.border import BorderError, pack, unpack
 from .judging import Job
 
 KEEP_ERROR = 400
-MAX_RECORD_BYTES = MAX_OUTPUT_BYTES + 16 * 2**20
+MAX_RECORD_BYTES = 80 * 2**20
+MAX_RECORDED_BYTES = MAX_OUTPUT_BYTES + 16 * 2**20  # with launches in it
 START_SECONDS = 120.0  # importing torch on a slow disk, before the exercise's own limit counts
 
 
@@ -59,7 +60,7 @@ def attempts_in_child(
         }
         (root / "request").write_bytes(pack(request))
         ended = _run(root, limit)
-        records = _read(root / "results")
+        records = _read(root / "results", MAX_RECORDED_BYTES if any(c.launches for c in criteria) else MAX_RECORD_BYTES)
     missing = len(jobs) - len(records)
     return records[: len(jobs)] + [ended] * max(missing, 0)
 
@@ -115,13 +116,13 @@ def _wait(child: subprocess.Popen, started: Path, limit: float) -> int | None:
 _FIELDS = {"status": str, "message": str, "where": str, "changed": list, "aliases": list, "printed": str, "seconds": float}
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
+def _read(path: Path, most: int = MAX_RECORD_BYTES) -> list[dict[str, Any]]:
     """The whole records at the start of the file; whatever is damaged ends the list."""
     records: list[dict] = []
     with contextlib.suppress(FileNotFoundError), open(path, "rb") as file:
         while len(head := file.read(8)) == 8:
             length = int.from_bytes(head, "little")
-            if length > MAX_RECORD_BYTES or len(data := file.read(length)) < length:
+            if length > most or len(data := file.read(length)) < length:
                 break
             try:
                 record = unpack(data)

@@ -21,6 +21,7 @@ from .outcome import Kind
 
 REPLAY_SECONDS = 120.0  # at least; interpreting with the ledger on is a few times slower than without
 NOT_RECORDED = "launches were not recorded here: Triton or the course's interpreter cannot be imported"
+HOST_WORK = "Let kernels compute it. Torch may allocate, fill with one value and make views; a converted copy is work as well."
 Attempt = Mapping[str, Any]
 
 
@@ -128,7 +129,8 @@ def _judged(criterion: Criterion, case: dict, attempt: Attempt, replay: Any) -> 
 def _evidence(criterion: Criterion, case: dict, attempt: Attempt, replay: Any) -> dict:
     """Whether the answer follows from its launches, and what they cost."""
     if replay.reason:
-        return {"blocked" if replay.blocked else "failed": replay.reason}
+        hint = HOST_WORK if "no launch of yours wrote" in replay.reason else ""
+        return {"blocked" if replay.blocked else "failed": replay.reason, "hint": hint}
     leaves = list(places(attempt["output"], attempt["launches"].get("answer")))
     if why := not_of_the_launches(leaves, not replay.launches):
         return {"failed": why, "hint": "What your kernels store is the answer; return the tensor that they stored to."}

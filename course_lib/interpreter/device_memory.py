@@ -35,8 +35,10 @@ def planted_on_device() -> Iterator[None]:
 def _planting(original: Callable) -> Callable:
     @functools.wraps(original)
     def planted(*args: Any, **kwargs: Any) -> Any:
+        import torch
+
         result = original(*args, **kwargs)
-        if result.device.type == "cuda" and result.numel() and kwargs.get("out") is None:
+        if type(result) is torch.Tensor and result.device.type == "cuda" and result.numel() and kwargs.get("out") is None:
             _fill(result.untyped_storage())
         return result
 

@@ -95,41 +95,38 @@ class ReplayMemory:
         tensor, place = self.tensor(arg), self._place(arg["storage"])
         if not tensor.numel() or not place.waiting.any():
             return
-        itemsize = tensor.element_size()
-        first = _offsets(arg) * itemsize  # [size...] byte where each element starts
-        every = first[..., None] + np.arange(itemsize)
-        recorded, now = place.recorded[every], place.now[every]  # [size..., itemsize]
-        wrong = (place.waiting[every] & (recorded != now)).any(-1)
-        if metadata:
-            self._let_in(place, every[wrong], GIVEN)
-        elif wrong.any() and not self._is_input(place, every, recorded):
-            self._explain_fill(what, place, every, recorded, wrong, arg)
-        place.waiting[every] = False
+        at, unit = _elements(arg, tensor), tensor.element_size()
+        recorded, now = _units(place.recorded, unit)[at], _units(place.now, unit)[at]  # [size...]
+        wrong = _lanes(place.waiting, unit).any(-1)[at] & (recorded != now)
+        if wrong.any() and metadata:
+            self._let_in(place, at, unit, GIVEN)
+        elif wrong.any() and not self._is_input(place, at, unit, recorded):
+            self._explain_fill(what, place, at, unit, recorded, wrong)
+        _lanes(place.waiting, unit)[at] = False
 
-    def _is_input(self, place: _Place, every: np.ndarray, recorded: np.ndarray) -> bool:
+    def _is_input(self, place: _Place, at: np.ndarray, unit: int, recorded: np.ndarray) -> bool:
         for origin, storage, elements in self._known:
             if np.array_equal(place.recorded, storage) or np.array_equal(place.recorded, elements):
-                self._let_in(place, np.flatnonzero(place.waiting), origin)
+                self._let_in(place, np.flatnonzero(place.waiting), 1, origin)
                 return True
         for origin, _, elements in self._known:
-            if np.array_equal(recorded.reshape(-1), elements):
-                self._let_in(place, every, origin)
+            if np.array_equal(np.ascontiguousarray(recorded).reshape(-1).view(np.uint8), elements):
+                self._let_in(place, at, unit, origin)
                 return True
         return False
 
     def _explain_fill(
-        self, what: str, place: _Place, every: np.ndarray, recorded: np.ndarray, wrong: np.ndarray, arg: Mapping[str, Any]
+        self, what: str, place: _Place, at: np.ndarray, unit: int, recorded: np.ndarray, wrong: np.ndarray
     ) -> None:
         """A box of elements that all hold one value: torch.zeros, x.fill_, x[:, 5:] = 0."""
-        pattern = np.frombuffer(canary.WORD.to_bytes(8, "little"), np.uint8)
-        wrong = wrong & (recorded != pattern[every % 8]).any(-1)  # what is still fresh needs no explanation
+        fresh = np.resize(np.frombuffer(canary.WORD.to_bytes(8, "little"), np.uint8), place.now.size + 8)
+        wrong = wrong & (recorded != _units(fresh, unit)[at])  # what is still fresh needs no explanation
         if not wrong.any():
             return
         places = np.argwhere(wrong) if wrong.ndim else np.zeros((1, 0), int)
         box = tuple(slice(low, high + 1) for low, high in zip(places.min(0), places.max(0), strict=True))
-        inside = recorded[box].reshape(-1, recorded.shape[-1])
-        if (inside == inside[0]).all():
-            self._let_in(place, every[box], FILL)
+        if (recorded[box] == recorded[box].flat[0]).all():
+            self._let_in(place, at[box], unit, FILL)
             return
         flat = int(np.flatnonzero(wrong.reshape(-1))[0])
         where = f"index {[int(i) for i in places[0]]}" if wrong.ndim > 1 else f"index {flat}"
@@ -139,25 +136,23 @@ class ReplayMemory:
         )
 
     @staticmethod
-    def _let_in(place: _Place, places: np.ndarray, origin: int) -> None:
-        place.now[places] = place.recorded[places]
-        place.origin[places] = origin
+    def _let_in(place: _Place, at: np.ndarray, unit: int, origin: int) -> None:
+        _units(place.now, unit)[at] = _units(place.recorded, unit)[at]
+        _lanes(place.origin, unit)[at] = origin
 
     def wrote(self, arg: Mapping[str, Any], stores: np.ndarray) -> None:
         """Mark what a launch stored through an argument. stores: [elements from the argument's first on] how often."""
-        place = self._place(arg["storage"])
-        itemsize = self.tensor(arg).element_size()
-        first = (np.flatnonzero(stores) + arg["offset"]) * itemsize
-        every = (first[:, None] + np.arange(itemsize)).reshape(-1)
-        place.origin[every] = WRITTEN
-        place.waiting[every] = False
+        place, unit = self._place(arg["storage"]), self.tensor(arg).element_size()
+        at = np.flatnonzero(stores) + arg["offset"]
+        _lanes(place.origin, unit)[at] = WRITTEN
+        _lanes(place.waiting, unit)[at] = False
 
     def foreign(self, arg: Mapping[str, Any]) -> np.ndarray:
         """Which elements of a tensor, counted in order, no launch wrote, apart from those left blank (0, inf, NaN)."""
         if 0 in arg["size"]:
             return np.zeros(0, np.int64)
         tensor = self.tensor(arg)
-        origin = self._place(arg["storage"]).origin[_offsets(arg) * tensor.element_size()].reshape(-1)
+        origin = _lanes(self._place(arg["storage"]).origin, tensor.element_size())[_elements(arg, tensor), 0].reshape(-1)
         values = tensor.reshape(-1).double() if not tensor.dtype.is_complex else tensor.reshape(-1).abs().double()
         blank = ((values == 0) | ~values.isfinite()).numpy()
         return np.flatnonzero((origin == INPUT) | (origin == GIVEN) | ((origin == FILL) & ~blank))
@@ -175,8 +170,20 @@ class ReplayMemory:
         return self._places[index]
 
 
-def _offsets(arg: Mapping[str, Any]) -> np.ndarray:
-    """[size...] elements from the storage's start."""
+def _units(raw: np.ndarray, unit: int) -> np.ndarray:
+    """Bytes as elements of `unit` bytes (a view)."""
+    return raw[: raw.size // unit * unit].view(f"u{unit}")
+
+
+def _lanes(flags: np.ndarray, unit: int) -> np.ndarray:
+    """[elements, unit]: what is kept for each byte, by element (a view)."""
+    return flags[: flags.size // unit * unit].reshape(-1, unit)
+
+
+def _elements(arg: Mapping[str, Any], tensor: Any) -> np.ndarray:
+    """[size...] where each element lies, in elements from the storage's start."""
+    if tensor.element_size() > 8:
+        raise Damaged(f"a tensor of {arg['dtype']}, which no kernel takes")
     place = np.full((1,) * len(arg["size"]), arg["offset"], np.int64)
     for axis, (size, step) in enumerate(zip(arg["size"], arg["stride"], strict=True)):
         along = [1] * len(arg["size"])

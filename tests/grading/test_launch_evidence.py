@@ -1,6 +1,7 @@
 """Counted and compiled evidence from launches: cheats fail for their own reason, honest answers pass, live and judged alike."""
 
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
@@ -13,6 +14,7 @@ from course_lib.course.judge import judge
 from course_lib.course.live import check_live
 from course_lib.grading.inside.attempt import attempt
 from course_lib.grading.judging import conclude, plan
+from course_lib.grading.launch_compile import compiled
 from course_lib.grading.launches import inputs_of, with_launch_evidence
 from course_lib.grading.outcome import State
 from course_lib.interpreter.recording import record
@@ -59,9 +61,7 @@ def verdicts():
         made = [attempt(getattr(runner, exercise.in_cell("check")[job.criterion].run), answer, job.case, None, record)
                 for answer in mine for job in jobs]  # fmt: skip
         made = with_launch_evidence(exercise, "check", jobs * len(mine), made, runner, cached=True)
-        trimmed = type(exercise)(**{
-            name: getattr(exercise, name) for name in exercise.__dataclass_fields__ if name != "criteria"
-        }, criteria=[c for c in exercise.criteria if c.kind != "compiled"])  # fmt: skip
+        trimmed = replace(exercise, criteria=[c for c in exercise.criteria if c.kind != "compiled"])
         for place, answer in enumerate(mine):
             own = made[place * len(jobs) : (place + 1) * len(jobs)]
             found[answer] = conclude(trimmed, "check", jobs, own)
@@ -128,23 +128,71 @@ def notebook(exercise, answer):
     return nbformat.v4.new_notebook(cells=[cell])
 
 
+@pytest.fixture
+def as_exercise(monkeypatch, tmp_path):
+    """Makes the course know one exercise of ours, and keeps compile reports out of the user's cache."""
+
+    def known(exercise):
+        monkeypatch.setattr(live, "exercise", lambda _: exercise)
+        for module in (live.runners, judge_module.runners):
+            monkeypatch.setattr(module, "load", lambda _: runner)
+            monkeypatch.setattr(module, "source", lambda _: Path(runner.__file__).read_bytes())
+        monkeypatch.setenv("COURSE_COMPILE_CACHE", str(tmp_path / "cache"))
+        return exercise
+
+    return known
+
+
 @pytest.mark.compile
-@pytest.mark.parametrize("answer", [answers.tiled, answers.row_by_row, answers.out_of_bounds], ids=lambda a: a.__name__)
-def test_live_and_judged_end_alike(monkeypatch, tmp_path, answer):
-    monkeypatch.setenv("COURSE_COMPILE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(live, "exercise", lambda _: MATMUL)
-    for module in (live.runners, judge_module.runners):
-        monkeypatch.setattr(module, "load", lambda _: runner)
-        monkeypatch.setattr(module, "source", lambda _: Path(runner.__file__).read_bytes())
-    here = check_live("1.98", answer, seed=5)
-    apart = judge(notebook(MATMUL, answer), MATMUL, seed=5)
+def test_a_right_kernel_earns_everything_live_and_judged(as_exercise):
+    exercise = as_exercise(MATMUL)
+    here = check_live(exercise.id, answers.tiled, seed=5)
+    apart = judge(notebook(exercise, answers.tiled), exercise, seed=5)
     assert here.outcomes == apart.outcomes
-    states = [outcome.state for outcome in here.outcomes]
-    expected = {answers.tiled: [P, P, P], answers.row_by_row: [P, F, F], answers.out_of_bounds: [F, F, F]}[answer]
-    assert states == expected, [outcome.reason for outcome in here.outcomes]
-    if answer is answers.tiled:
-        (row,) = here.outcomes[2].evidence["targets"]
-        assert row["target"] == TARGET
-        assert Counter(row["tensor_cores"]).total() > 0
-    if answer is answers.row_by_row:
-        assert here.outcomes[2].reason == f"{TARGET}: uses no tensor core"
+    assert [outcome.state for outcome in here.outcomes] == [P, P, P], [outcome.reason for outcome in here.outcomes]
+    (row,) = here.outcomes[2].evidence["targets"]
+    assert row["target"] == TARGET
+    assert Counter(row["tensor_cores"]).total() > 0
+
+
+def test_a_cheat_is_told_alike_live_and_judged(as_exercise):
+    exercise = as_exercise(replace(MATMUL, criteria=MATMUL.criteria[:2]))
+    here = check_live(exercise.id, answers.torch_through_a_copy, seed=5)
+    apart = judge(notebook(exercise, answers.torch_through_a_copy), exercise, seed=5)
+    assert here.outcomes == apart.outcomes
+    assert [outcome.state for outcome in here.outcomes] == [F, F]
+    assert "argument src_ptr holds values" in here.outcomes[0].reason
+    assert "a converted copy is work as well" in here.outcomes[0].hint
+
+
+def test_a_mistake_is_told_alike_where_nothing_is_recorded(as_exercise):
+    """The child runs kernels with the course's interpreter and its checks, whether launches are asked for or not."""
+    exercise = as_exercise(replace(MATMUL, criteria=[replace(MATMUL.criteria[0], launches=False)]))
+    here = check_live(exercise.id, answers.out_of_bounds, seed=5)
+    apart = judge(notebook(exercise, answers.out_of_bounds), exercise, seed=5)
+    assert here.outcomes == apart.outcomes
+    assert here.outcomes[0].reason.startswith("raised KernelMistake: beyond_kernel, line 40 `tl.store(c_ptr + index")
+    assert "cannot load" in here.outcomes[0].reason
+
+
+@pytest.mark.compile
+def test_of_several_kernels_the_worst_decides(monkeypatch, tmp_path):
+    monkeypatch.setenv("COURSE_COMPILE_CACHE", str(tmp_path / "cache"))
+    criterion = MATMUL.criteria[2]
+    (case,) = criterion.cases(5)
+
+    def both(a, b):
+        answers.tiled(a, b)
+        return answers.row_by_row(a, b)
+
+    made = attempt(runner.matmul, both, case, None, record)
+    (evidence,) = compiled([(criterion, case, made)], cached=False)
+    assert [one["kernel"] for one in evidence["kernels"]] == ["matmul_kernel", "row_kernel"]
+    one, other = (kernel["targets"][0] for kernel in evidence["kernels"])
+    (worst,) = evidence["targets"]
+    assert worst["shared_bytes"] == max(one["shared_bytes"], other["shared_bytes"]) > 0
+    assert worst["tensor_cores"] == one["tensor_cores"] != {}
+    assert other["tensor_cores"] == {}
+    strict = replace(criterion, max_spills=-1)  # a bound that no kernel keeps: the evidence is weighed
+    assert strict.judge(case, {**made, "evidence": evidence}).state is F
+    assert criterion.judge(case, {**made, "evidence": evidence}).state is P
