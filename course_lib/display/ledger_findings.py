@@ -132,9 +132,9 @@ def _steps(touched: Touched | None) -> str:
 
 
 def _stores(launch: LaunchLedger, argument: str) -> list[Finding]:
-    """Elements stored more than once. Atomic updates are meant to meet, and are left out."""
+    """Elements stored more than once. Atomic updates, which are meant to meet, are no stores."""
     traffic = launch.arguments[argument]
-    if traffic.atomics or traffic.stored_bytes <= traffic.distinct_stored_bytes:
+    if traffic.stored_bytes <= traffic.distinct_stored_bytes:
         return []
     at = {line: t for (name, line), t in launch.sites.items() if name == argument and t.stored_bytes}
     lines = tuple(sorted(at, key=lambda line: (line.file, line.number)))

@@ -295,6 +295,25 @@ def test_only_the_bytes_that_are_loaded_again_are_counted_between_launches():
     assert "stores 1,024 B as dst_ptr" in found.text
 
 
+def test_gaps_between_the_elements_that_are_loaded_again_do_not_count():
+    def every_second():
+        return copy.copy(copy.copy(torch.randn(512))[::2])
+
+    (found,) = between_launches(traced(every_second))
+    assert "stores 1,024 B as dst_ptr" in found.text
+
+
+def test_of_two_launches_that_store_an_element_the_later_one_is_named():
+    def overwritten():
+        middle = copy.copy(torch.randn(512))
+        copy.copy(torch.randn(512), middle)
+        return copy.copy(middle)
+
+    (found,) = between_launches(traced(overwritten))
+    assert found.text.startswith("launch 2 (copy_kernel")
+    assert "and launch 3 (copy_kernel" in found.text
+
+
 @triton.jit
 def scales_rows(x_ptr, scale_ptr, out_ptr, N, BLOCK: tl.constexpr):
     row, at = tl.program_id(0), tl.arange(0, BLOCK)
