@@ -11,6 +11,8 @@ import triton.language as tl
 from hypothesis import given
 from hypothesis import strategies as st
 
+from course_lib.interpreter import KernelMistake
+
 from .numbers_helpers import (
     FLOATS,
     INTS,
@@ -37,22 +39,22 @@ __all__ = ["interpreted"]
 @triton.jit
 def unary_kernel(x, out, n, FN: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
-    value = tl.load(x + at, mask=at < n, other=1)
+    value = tl.load(x + at, mask=at < n, other=1.0)
     tl.store(out + at, FN(value), mask=at < n)
 
 
 @triton.jit
 def binary_kernel(x, y, out, n, FN: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
-    a, b = tl.load(x + at, mask=at < n, other=1), tl.load(y + at, mask=at < n, other=1)
+    a, b = tl.load(x + at, mask=at < n, other=1.0), tl.load(y + at, mask=at < n, other=1.0)
     tl.store(out + at, FN(a, b), mask=at < n)
 
 
 @triton.jit
 def ternary_kernel(x, y, z, out, n, FN: tl.constexpr, BLOCK: tl.constexpr):
     at = tl.arange(0, BLOCK)
-    a, b = tl.load(x + at, mask=at < n, other=1), tl.load(y + at, mask=at < n, other=1)
-    c = tl.load(z + at, mask=at < n, other=1)
+    a, b = tl.load(x + at, mask=at < n, other=1.0), tl.load(y + at, mask=at < n, other=1.0)
+    c = tl.load(z + at, mask=at < n, other=1.0)
     tl.store(out + at, FN(a, b, c), mask=at < n)
 
 
@@ -321,8 +323,6 @@ def test_a_subnormal_argument_is_zero_to_approximate_instructions(op):
 @pytest.mark.parametrize("op", ["exp", "exp2", "log", "log2", "sin", "cos", "sqrt", "rsqrt", "erf", "floor", "ceil"])
 @pytest.mark.parametrize("name", ["bf16", "fp16", "int32"])
 def test_special_functions_refuse_what_the_compiler_refuses(op, name):
-    from course_lib.interpreter import KernelMistake
-
     with pytest.raises(KernelMistake, match=rf"Expected dtype .* but got {name}"):
         special_kernel[(1,)](empty(4, name).zero_(), empty(4, name), 4, op, 4)
 
@@ -359,6 +359,23 @@ def test_absolute_and_negative_touch_only_the_sign(name, seed, n):
     assert not np.signbit(got).any()
     got = run(unary_kernel, negative, name, x)
     np.testing.assert_array_equal(got, -x)
+
+
+@triton.jit
+def larger_copy(a, b):
+    return tl.maximum(tl.abs(a), b)
+
+
+def test_fp8_keeps_infinity_where_it_computes_nothing():
+    x = np.array([np.inf, -np.inf, 3.0])
+    assert run(binary_kernel, larger_copy, "fp8e5", x, np.array([1.0, -2.0, 4.0])).tolist() == [np.inf, np.inf, 4.0]
+
+
+@pytest.mark.parametrize("fn", [add, multiply, divide, compared], ids=lambda fn: fn.__name__)
+@pytest.mark.parametrize("name", ["fp8e4nv", "fp8e5"])
+def test_fp8_has_no_arithmetic(fn, name):
+    with pytest.raises(KernelMistake, match=f"no GPU computes in {name}"):
+        run(binary_kernel, fn, name, np.ones(4), np.ones(4), out="fp32")
 
 
 # -- integers ----------------------------------------------------------------------------------------------------------

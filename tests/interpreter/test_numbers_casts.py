@@ -105,6 +105,12 @@ def test_rtz_gives_the_largest_value_not_beyond(name, to, seed, n):
     np.testing.assert_array_equal(np.abs(got[finite & ~inside]), largest[to])
 
 
+def test_a_nan_that_is_cast_to_fp8_becomes_one_code():
+    nans = torch.tensor([0x7E01, 0x7DFF, -1], dtype=torch.int16).view(torch.float16)
+    for to in FP8:
+        assert cast(nans, to).view(torch.uint8).tolist() == [0x7F] * 3
+
+
 def test_rtz_differs_from_nearest():
     x = torch.tensor([1 + 2**-8 + 2**-9, -65519.0])
     assert cast(x, "bf16", rounding="rtz").tolist() == [1.0, -65280.0]

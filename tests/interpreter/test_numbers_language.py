@@ -1,4 +1,4 @@
-"""The language around the numbers: loops, branches, helpers, constants, arguments of every kind, and what the compiler accepts."""
+"""The language around the numbers: loops, branches, helpers, constants, arguments of every kind; all of it compiles."""
 
 from typing import NamedTuple
 
@@ -115,12 +115,12 @@ def branches_kernel(out, n, FLAG: tl.constexpr, BLOCK: tl.constexpr):
             break
     tl.store(out + 1, tl.sum(b, 0))
     tl.store(out + 2, n if n > 3 else 100)
-    tl.store(out + 3, 5 if FLAG else [x for x in range(3)])
+    tl.store(out + 3, 5 if FLAG else [x + 1 for x in range(3)])
     at = tl.arange(0, BLOCK)
     both = (at > 1) and (at < 3)
     tl.store(out + 4, tl.sum(both.to(tl.int32), 0))
     tl.store(out + 5, tl.sum((not both).to(tl.int32), 0))
-    tl.store(out + 6, (n > 1 and n < 100 or n == 1000).to(tl.int32))
+    tl.store(out + 6, ((n > 1 and n < 100) or n == 1000).to(tl.int32))
     if n > 1 and FLAG:
         tl.store(out + 7, 1)
     if (at == 0).to(tl.int32).sum(0) == 1:
