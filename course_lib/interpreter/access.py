@@ -8,12 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 import triton.language as tl
 
-from . import canary
+from . import canary, races, tell
 from .memory import Region, Storage
-from .values import DOUBTS, MASKED_OFF, UNWRITTEN, WRAPPED, Doubt, Origin, Value
+from .values import MASKED_OFF, UNWRITTEN, WRAPPED, Doubt, Origin, Value
 from .watch import Launch
-
-MASK_IT = "Mask such lanes off, as in mask=index < n"
 
 
 @dataclass(slots=True)
@@ -34,19 +32,19 @@ class Access:
         return self.offsets >> (self.itemsize.bit_length() - 1)
 
 
-def locate(launch: Launch, pointers: Value, mask: Value | None, itemsize: int, verb: str, cure: str = MASK_IT) -> Access:
+def locate(launch: Launch, pointers: Value, mask: Value | None, itemsize: int, verb: str, cure: str = tell.MASK_IT) -> Access:
     """Check every active lane; raises KernelMistake for the first one that is wrong. verb: "load from" or "store to"."""
     lanes = None
     if mask is not None:
         if mask.doubt is not None:
-            refuse_doubt(launch, mask.doubt, None, "mask, which decides whether a lane is active,", MASKED_OFF | UNWRITTEN)
+            tell.refuse_doubt(launch, mask.doubt, None, "mask, which decides whether a lane is active,", MASKED_OFF | UNWRITTEN)
         if mask.data.dtype != bool:
             raise launch.mistake("refused", f"a mask is made of comparisons (int1), not of {mask.dtype.scalar}; write mask != 0")
         lanes = np.broadcast_to(mask.data, pointers.data.shape)
         if lanes.all():
             lanes = None
     if pointers.doubt is not None:
-        refuse_doubt(launch, pointers.doubt, lanes, f"address to {verb}", MASKED_OFF | UNWRITTEN | WRAPPED)
+        tell.refuse_doubt(launch, pointers.doubt, lanes, f"address to {verb}", MASKED_OFF | UNWRITTEN | WRAPPED)
     active = pointers.data if lanes is None else pointers.data[lanes]
     if not active.size:
         return Access(None, None, active.astype(np.int64), itemsize, lanes, arg=pointers.arg or "")
@@ -57,14 +55,7 @@ def locate(launch: Launch, pointers: Value, mask: Value | None, itemsize: int, v
     if not (region.dense and low >= region.first and high + itemsize <= region.end):
         region = _look_closer(launch, region, offsets, itemsize, lanes, verb, cure)
     if itemsize > 1 and (int(np.bitwise_or.reduce(offsets, axis=None)) | storage.start) & (itemsize - 1):
-        offset = int(offsets.flat[int(np.flatnonzero(((offsets + storage.start) & (itemsize - 1)).ravel())[0])])
-        raise launch.mistake(
-            "misaligned",
-            f"cannot {verb} {region.index_of(offset)}: an access of {itemsize} bytes must start at a multiple of {itemsize}, "
-            f"and this one starts {(offset + storage.start) % itemsize} {_plural('byte', (offset + storage.start) % itemsize)} "
-            "after one. Start it at a multiple, or load narrower elements and put them together",
-            argument=region.arg, index=(offset - region.first) // region.itemsize, bounds=(0, region.num_elements),
-        )  # fmt: skip
+        tell.misaligned(launch, region, offsets, itemsize, verb)
     return Access(storage, region, offsets, itemsize, lanes, low, high, region.arg)
 
 
@@ -73,13 +64,7 @@ def _somewhere(launch: Launch, active: np.ndarray, verb: str) -> Region:
     hits = active[launch.memory.storages_of(active) >= 0]
     if hits.size:
         return launch.memory.region_at(int(hits.flat[0]))
-    address = int(active.flat[0])
-    raise launch.mistake(
-        "out of bounds",
-        f"cannot {verb} address {address:#x}, which was not made from an argument's pointer: no tensor passed to this launch "
-        "lies there. If it is right, pass the tensor that it points into to the launch as well, as one more argument",
-        index=address,
-    )  # fmt: skip
+    tell.nowhere(launch, int(active.flat[0]), verb)
 
 
 def apart(launch: Launch, pointers: Value, mask: Value | None) -> list[tuple[Value, Value]]:
@@ -113,68 +98,7 @@ def _look_closer(
             inside = inside | there
     if inside.all():
         return home
-    first = int(np.flatnonzero(~inside.ravel())[0])
-    offset = int(offsets.ravel()[first])
-    lane = int(np.flatnonzero(lanes.ravel())[first]) if lanes is not None else first
-    many = _many(int((~inside).sum()), inside.size, f" outside, the first is lane {lane}", " active")
-    raise launch.mistake(
-        "out of bounds",
-        f"cannot {verb} {region.index_of(offset)}: {region.arg} is {region.extent}{many and '; ' + many}"
-        f"{_hit(launch, region, offset)}. {cure}",
-        argument=region.arg, index=(offset - region.first) // region.itemsize, bounds=(0, region.num_elements),
-    )  # fmt: skip
-
-
-def _hit(launch: Launch, region: Region, offset: int) -> str:
-    """Says what a wild pointer hits, where that is memory of another tensor that a GPU would read or overwrite silently."""
-    address = region.storage.start + offset
-    found = launch.memory.region_at(address) if address >= 0 else None
-    if found is None:
-        return ""
-    if found.contains(np.array([address - found.storage.start]), 1)[0]:
-        return f". A GPU would touch {found.arg} there" if found is not region else ""
-    return f". A GPU would touch memory there that belongs to the storage of {found.arg}, but to no argument"
-
-
-def _many(count: int, total: int, what: str, kind: str = "") -> str:
-    """ "1 of 8 lanes is wrong", "3 of 8 lanes are wrong", and nothing for a scalar."""
-    return f"{count} of {total}{kind} lanes {'is' if count == 1 else 'are'}{what}" if total > 1 else ""
-
-
-def _plural(noun: str, count: int) -> str:
-    return noun if count == 1 else f"{noun}s"
-
-
-def refuse_doubt(launch: Launch, doubt: Doubt, lanes: np.ndarray | None, what: str, kinds: int) -> None:
-    """Raise when an active lane's value has one of `kinds` of doubt. what: the value's name, "address to load from"."""
-    active = doubt.kinds if lanes is None else np.broadcast_to(doubt.kinds, lanes.shape)[lanes]
-    found = int(np.bitwise_or.reduce(active, axis=None)) & kinds if active.size else 0
-    if not found:
-        return
-    kind = next(bit for bit in DOUBTS if found & bit)
-    origin = doubt.origins.get(kind, Origin(0, "", ""))
-    there = f"line {origin.line} `{origin.text}`" if origin.line else "an earlier line"
-    name, cause, cure = {
-        MASKED_OFF: (
-            "masked off",
-            f"lanes of {origin.detail} that {there} masked off without other=, so what they hold is undefined",
-            "Give that load an other=, or mask this use as well",
-        ),
-        UNWRITTEN: (
-            "unwritten",
-            f"{origin.detail}, which nobody has written; {there} read it",
-            "Write it first (torch.zeros, an earlier store), or mask these lanes",
-        ),
-        WRAPPED: (
-            "overflow",
-            f"{there}, where {origin.detail} and wraps around",
-            "Make one factor int64 before multiplying, as in tl.program_id(0).to(tl.int64)",
-        ),
-    }[kind]
-    many = _many(int(np.count_nonzero(active & kind)), active.size, " affected")
-    raise launch.mistake(
-        name, f"the {what} depends on {cause}{many and f' ({many})'}. {cure}", argument=origin.argument, index=origin.index
-    )
+    tell.outside(launch, region, offsets, inside, lanes, verb, cure)
 
 
 def load(
@@ -229,45 +153,9 @@ def store(launch: Launch, access: Access, bits: np.ndarray) -> None:
     if access.storage is None:
         return
     if launch.checks.races and launch.grid != (1, 1, 1):
-        _note_writer(launch, access)
+        races.note(launch, access.region, access.offsets, access.itemsize)
     values = bits if access.mask is None else bits[access.mask]
     access.storage.view(access.itemsize)[access.elements] = values.reshape(access.offsets.shape)
-
-
-def _note_writer(launch: Launch, access: Access) -> None:
-    """Remember which program stores where; a second program at one address is a race, unless it holds a lock."""
-    unit = access.region.itemsize if access.region.itemsize <= access.itemsize else 1
-    writers = launch.writers.get(access.storage.start)
-    if writers is None or writers[0] > unit:
-        fresh = np.zeros(access.storage.num_bytes // unit + 1, np.int32)  # costs memory only where somebody writes
-        if writers is not None:  # finer units from now on
-            fresh[: writers[1].size * (writers[0] // unit)] = np.repeat(writers[1], writers[0] // unit)[: fresh.size]
-        writers = launch.writers[access.storage.start] = (unit, fresh)
-    unit, last = writers
-    me = launch.linear + 1  # 0: nobody
-    places = access.offsets // unit
-    for step in range(max(1, access.itemsize // unit)):
-        before = last[places + step]
-        clash = (before > 0) & (before != me)
-        if clash.any() and launch.lock_holder != launch.linear:
-            first = int(np.flatnonzero(clash.ravel())[0])
-            offset, program = int(access.offsets.ravel()[first]), int(before.ravel()[first]) - 1
-            raise launch.mistake(
-                "race",
-                f"stores to {access.region.index_of(offset)}, where program {unravel(program, launch.grid)} has stored as well: "
-                "which of the two values stays depends on their order. Give each program its own elements, or use tl.atomic_add",
-                argument=access.region.arg,
-                index=(offset - access.region.first) // access.region.itemsize,
-                bounds=(0, access.region.num_elements),
-            )
-        last[places + step] = me
-
-
-def unravel(linear: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The program's index of a linear one (x slowest, the order in which programs run here)."""
-    rest, z = divmod(linear, grid[2])
-    x, y = divmod(rest, grid[1])
-    return x, y, z
 
 
 def count(launch: Launch, access: Access, kind: str) -> None:

@@ -1,53 +1,20 @@
-"""Loads, stores, atomics, tensor descriptors and block pointers of the interpreter. All of them end in access.py."""
+"""Loads, stores and atomics of the interpreter. All of them end in access.py."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import triton.language as tl
 
-from . import access
+from . import access, tell
+from .descriptions import Descriptions
 from .numpy_types import computed, from_memory, stored, to_memory
 from .rounding import narrow
-from .values import MASKED_OFF, UNWRITTEN, WRAPPED, Doubt, Origin, Value, joined
+from .values import MASKED_OFF, UNWRITTEN, Doubt, Origin, Value, joined
 
 _ANY = MASKED_OFF | UNWRITTEN
 
 
-@dataclass(slots=True)
-class Descriptor:
-    """A tensor descriptor or block pointer: base pointer, shape and strides (Values), block shape, padding."""
-
-    base: Value
-    shape: list[Value]
-    strides: list[Value]
-    block_shape: list[int]
-    padding: Any = None
-    offsets: list[Value] | None = None
-    order: Any = None
-
-    def pointers(self, offsets: Sequence[Value], checked: Sequence[int]) -> tuple[Value, Value]:
-        """-> (addresses of the block at `offsets`, mask of what lies inside the shape along the `checked` axes)."""
-        itemsize = stored(self.base.dtype.element_ty).itemsize
-        rank = len(self.block_shape)
-        place, inside = np.zeros((1,) * rank, np.int64), np.ones((1,) * rank, bool)
-        for axis, size in enumerate(self.block_shape):
-            along = [1] * rank
-            along[axis] = size
-            index = (offsets[axis].data.astype(np.int64).reshape(-1)[0] + np.arange(size, dtype=np.int64)).reshape(along)
-            place = place + index * int(self.strides[axis].data.reshape(-1)[0])
-            if axis in checked:
-                inside = inside & (index >= 0) & (index < int(self.shape[axis].data.reshape(-1)[0]))
-        address = self.base.data.reshape(-1)[0] + np.broadcast_to(place * itemsize, self.block_shape).astype(np.uint64)
-        shape = tuple(self.block_shape)
-        doubt = joined(shape, *(part.doubt for part in (self.base, *offsets, *self.strides)))
-        bounds = joined(shape, *(part.doubt for axis in checked for part in (offsets[axis], self.shape[axis])))
-        mask = Value(np.broadcast_to(inside, self.block_shape), tl.int1, doubt=bounds)
-        return Value(address, self.base.dtype.scalar, self.base.arg, doubt), mask
-
-
-class MemoryOperations:
+class MemoryOperations(Descriptions):
     """Mixin of the builder. `self.launch` is the running Launch."""
 
     launch: Any
@@ -67,7 +34,7 @@ class MemoryOperations:
     def create_masked_load(self, ptr: Value, mask: Value | None, other: Value | None, *_: Any) -> Value:
         return self._load(ptr, mask, other)
 
-    def _load(self, ptr: Value, mask: Value | None, other: Value | None, cure: str = access.MASK_IT) -> Value:
+    def _load(self, ptr: Value, mask: Value | None, other: Value | None, cure: str = tell.MASK_IT) -> Value:
         dtype = ptr.get_element_ty()
         launch = self.launch
         if parts := access.apart(launch, ptr, mask):
@@ -87,7 +54,7 @@ class MemoryOperations:
     def create_masked_store(self, ptr: Value, value: Value, mask: Value | None, *_: Any) -> None:
         self._store(ptr, value, mask)
 
-    def _store(self, ptr: Value, value: Value, mask: Value | None, cure: str = access.MASK_IT) -> None:
+    def _store(self, ptr: Value, value: Value, mask: Value | None, cure: str = tell.MASK_IT) -> None:
         dtype = ptr.get_element_ty()
         launch = self.launch
         if parts := access.apart(launch, ptr, mask):
@@ -96,7 +63,7 @@ class MemoryOperations:
             return
         found = access.locate(launch, ptr, mask, stored(dtype).itemsize, "store to", cure)
         if value.doubt is not None:
-            access.refuse_doubt(launch, value.doubt, found.mask, "value stored here", _ANY)
+            tell.refuse_doubt(launch, value.doubt, found.mask, "value stored here", _ANY)
         access.count(launch, found, "store")
         bits = to_memory(value.data, dtype).view(f"u{stored(dtype).itemsize}")
         access.store(launch, found, np.broadcast_to(bits, ptr.data.shape))
@@ -121,7 +88,7 @@ class MemoryOperations:
         found = access.locate(launch, ptr, mask, itemsize, "update")
         for used in (value, expected):
             if used is not None and used.doubt is not None:
-                access.refuse_doubt(launch, used.doubt, found.mask, "value that this atomic uses", _ANY)
+                tell.refuse_doubt(launch, used.doubt, found.mask, "value that this atomic uses", _ANY)
         doubt = self._atomic_doubt(name, found, shape)
         access.count(launch, found, "atomic")
         old = np.zeros(shape, computed(dtype))
@@ -159,91 +126,8 @@ class MemoryOperations:
         kinds[... if found.mask is None else found.mask] = np.where(fresh, np.uint8(UNWRITTEN), np.uint8(0))
         unwritten = Doubt(kinds, {UNWRITTEN: access.unwritten_origin(launch, found, fresh)})
         if name != "XCHG":
-            access.refuse_doubt(launch, unwritten, found.mask, "value that this atomic updates", _ANY)
+            tell.refuse_doubt(launch, unwritten, found.mask, "value that this atomic updates", _ANY)
         return joined(shape, doubt, unwritten)
-
-    # -- tensor descriptors and block pointers -------------------------------------------------------------------------
-
-    def create_make_tensor_descriptor(
-        self, base: Value, shape: list[Value], strides: list[Value], block_shape: list[int], is_signed: bool, padding: Any = None
-    ) -> Descriptor:
-        itemsize = stored(base.dtype.element_ty).itemsize
-        if int(base.data.reshape(-1)[0]) % 16:
-            raise self.launch.mistake("refused", f"a tensor descriptor needs a base aligned to 16 bytes, {base.arg} is not")
-        steps = [int(stride.data.reshape(-1)[0]) for stride in strides]
-        wrong = [step for step in steps[:-1] if step * itemsize % 16]
-        if steps[-1] != 1 or wrong:
-            raise self.launch.mistake(
-                "refused",
-                f"a tensor descriptor needs strides of whole 16 bytes and a last stride of 1, got {steps} x {itemsize} bytes",
-            )
-        if block_shape[-1] * itemsize < 16:
-            raise self.launch.mistake(
-                "refused", f"the last block dimension must have at least 16 bytes, got {block_shape[-1]} x {itemsize}"
-            )
-        return Descriptor(base, shape, strides, list(block_shape), padding)
-
-    def _described(self, desc: Descriptor, indices: Sequence[Value]) -> tuple[Value, Value]:
-        """-> (addresses, mask) of a block. Coordinates that wrapped around are wrong even where the whole block is masked off."""
-        for index in indices:
-            if index.doubt is not None:
-                access.refuse_doubt(self.launch, index.doubt, None, "coordinate of this block", _ANY | WRAPPED)
-        return desc.pointers(indices, range(len(desc.block_shape)))
-
-    def create_descriptor_load(self, desc: Descriptor, indices: list[Value], *_: Any) -> Value:
-        pointers, inside = self._described(desc, indices)
-        return self._load(pointers, inside, self._padding(desc.padding, pointers), _DESCRIBED)
-
-    def _padding(self, padding: Any, pointers: Value) -> Value:
-        dtype = pointers.get_element_ty()
-        fill = float("nan") if "NAN" in str(padding).upper() else 0
-        return Value(np.full(pointers.data.shape, fill).astype(computed(dtype)), dtype)
-
-    def create_descriptor_store(self, desc: Descriptor, value: Value, indices: list[Value]) -> None:
-        pointers, inside = self._described(desc, indices)
-        self._store(pointers, value, inside, _DESCRIBED)
-
-    def create_descriptor_reduce(self, kind: Any, desc: Descriptor, value: Value, indices: list[Value]) -> None:
-        pointers, inside = self._described(desc, indices)
-        self._atomic(str(kind).rsplit(".", 1)[-1], pointers, value, inside)
-
-    def create_descriptor_gather(self, desc: Descriptor, x_offsets: Value, y_offset: Value, type: Any) -> Value:
-        rows = [self.create_descriptor_load(desc, [_element(x_offsets, i), y_offset]) for i in range(x_offsets.data.size)]
-        kinds = [row.doubt.kinds if row.doubt else np.zeros(row.data.shape, np.uint8) for row in rows]
-        origins = {kind: origin for row in rows if row.doubt for kind, origin in row.doubt.origins.items()}
-        doubt = Doubt(np.concatenate(kinds), origins) if origins else None
-        return Value(np.concatenate([row.data for row in rows]), desc.base.dtype.element_ty, doubt=doubt)
-
-    def create_descriptor_scatter(self, desc: Descriptor, value: Value, x_offsets: Value, y_offset: Value) -> None:
-        for i in range(x_offsets.data.size):
-            self.create_descriptor_store(desc, value.moved(lambda v, i=i: v[i : i + 1]), [_element(x_offsets, i), y_offset])
-
-    def create_make_block_ptr(
-        self, base: Value, shape: Any, strides: Any, offsets: Any, block_shape: Any, order: Any
-    ) -> Descriptor:
-        return Descriptor(base, shape, strides, list(block_shape), None, [o.clone() for o in offsets], order)
-
-    def create_advance(self, ptr: Descriptor, offsets: list[Value]) -> Descriptor:
-        moved = [self.create_add(old, step) for old, step in zip(ptr.offsets, offsets, strict=True)]
-        return Descriptor(ptr.base, ptr.shape, ptr.strides, ptr.block_shape, ptr.padding, moved, ptr.order)
-
-    def create_tensor_pointer_load(self, ptr: Descriptor, boundary_check: Any, padding: Any, *_: Any) -> Value:
-        pointers, inside = ptr.pointers(ptr.offsets, boundary_check)
-        other = self._padding(padding, pointers) if padding is not None else None
-        return self._load(pointers, inside if boundary_check else None, other, _BLOCK_POINTER)
-
-    def create_tensor_pointer_store(self, ptr: Descriptor, value: Value, boundary_check: Any, *_: Any) -> None:
-        pointers, inside = ptr.pointers(ptr.offsets, boundary_check)
-        self._store(pointers, value, inside if boundary_check else None, _BLOCK_POINTER)
-
-
-_DESCRIBED = "The descriptor's base, shape and strides reach beyond the tensor: make them those of the tensor"
-_BLOCK_POINTER = "Pass boundary_check with every axis that can run over, and a shape and strides that are those of the tensor"
-
-
-def _element(offsets: Value, place: int) -> Value:
-    return offsets.moved(lambda x: x.reshape(-1)[place : place + 1])
-
 
 def _laid_together(parts: list[tuple[Value, Value]]) -> Value:
     """(what was loaded, its mask) from each of several tensors -> one block."""
@@ -277,7 +161,8 @@ def _turns(places: np.ndarray) -> list[np.ndarray]:
 
 
 _UPDATES: dict[str, Callable] = {
-    "ADD": np.add, "FADD": np.add, "AND": _bitwise(np.bitwise_and), "OR": _bitwise(np.bitwise_or), "XOR": _bitwise(np.bitwise_xor),
+    "ADD": np.add, "FADD": np.add,
+    "AND": _bitwise(np.bitwise_and), "OR": _bitwise(np.bitwise_or), "XOR": _bitwise(np.bitwise_xor),
     "MAX": np.maximum, "MIN": np.minimum, "UMAX": np.maximum, "UMIN": np.minimum, "XCHG": lambda old, new: new,
     "CAS": lambda old, new: new,
 }  # fmt: skip

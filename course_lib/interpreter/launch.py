@@ -13,13 +13,13 @@ from triton.runtime.jit import TensorWrapper, mangle_type
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from . import language
-from .access import unravel
 from .accounting import Account
 from .books import LaunchLedger
 from .builder import builder, semantic
 from .faults import KernelMistake
 from .memory import Memory
 from .numpy_types import COMPUTED
+from .races import unravel
 from .rewrite import codes, rewritten
 from .targets import Target
 from .values import Value

@@ -118,7 +118,7 @@ def _refuse_first(found: list) -> None:
 
 def _refuse(value: Value, what: str) -> None:
     if value.doubt is not None:
-        from .access import refuse_doubt
+        from .tell import refuse_doubt
 
         refuse_doubt(builder.launch, value.doubt, None, what, MASKED_OFF | UNWRITTEN)
 

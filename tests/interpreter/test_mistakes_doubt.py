@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib.interpreter import access
+from course_lib.interpreter import tell
 from course_lib.interpreter.values import MASKED_OFF
 
 from .faults import doubts
@@ -51,7 +51,7 @@ def doubtful(operation, size, monkeypatch):
         found.append(np.broadcast_to(doubt.kinds, found[0].shape) != 0)
 
     with monkeypatch.context() as patch:
-        patch.setattr(access, "refuse_doubt", record)
+        patch.setattr(tell, "refuse_doubt", record)
         result(operation, size, *blocks(), holes=True)
     return found[-1]
 
