@@ -149,6 +149,7 @@ def panel_figure(panel: Panel) -> Any:
     FigureCanvasAgg(figure)
     size = figure.get_size_inches()
     ax = figure.add_axes((left / size[0], bottom / size[1], wide / size[0], high / size[1]))
+    ax.set_facecolor("none")
     who = panel.what == "program"
     least, most = _range(panel)
     colours = colormaps["viridis" if who else "cividis"].with_extremes(bad=(0, 0, 0, 0), under=_UNTOUCHED)
