@@ -79,13 +79,14 @@ def magnitudes(inputs: Sequence[Bits]) -> np.ndarray:
 
 
 # The share of the magnitudes by which two ways to add may differ, for K up to 1024 (the recorder prints the device's own).
-# fp8: the tensor core keeps about 14 bits of a sum (DeepSeek-V3, arXiv 2412.19437, 3.3.2); tf32: 10 bits of each operand.
+# fp8: the tensor core keeps about 14 bits of a sum (DeepSeek-V3, arXiv 2412.19437, 3.3.2), which is 2**-10.5 measured here.
+# tf32 is as near as fp16, because both sides cut the factors alike.
 EPS = {
     "fp16": 2.0**-17,
     "bf16": 2.0**-17,
-    "fp8e4nv": 2.0**-11,
-    "fp8e5": 2.0**-11,
-    "tf32": 2.0**-10,
+    "fp8e4nv": 2.0**-10,
+    "fp8e5": 2.0**-10,
+    "tf32": 2.0**-17,
     "tf32x3": 2.0**-17,
     "ieee": 2.0**-17,
     "acc16": 2.0**-5,
@@ -155,7 +156,6 @@ def _products() -> list[Probe]:
         a[:, 3], b[3, :] = column, column
         meta = {"M": 32, "N": 32, "K": 16, "BK": 16, "ACC": tl.float32}
         for precision in ("tf32", "ieee") if dtype == "fp32" else ("tf32",):
-            rule = Within(2.0**-10, _single) if precision == "tf32" and dtype == "fp32" else Exact()
             name = f"dot {dtype if dtype != 'fp32' else precision}, special values"
             found.append(
                 Probe(
@@ -164,7 +164,6 @@ def _products() -> list[Probe]:
                     lambda a=a, b=b, d=dtype: [Bits(d, a), Bits(d, b)],
                     [("fp32", (32, 32))],
                     meta | {"PRECISION": precision},
-                    rule=rule,
                 )
             )
     for dtype in ("fp8e4nv", "fp8e5"):

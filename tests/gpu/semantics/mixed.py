@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 
 from .bits import Bits, integers, uniform, wide
-from .probe import Exact, Probe, Rule, Ulp, Within
+from .probe import Exact, Probe, Rule, Within
 
 
 @triton.jit
@@ -60,8 +60,8 @@ def probes() -> list[Probe]:
         for op in ("block + block",):
             found.append(_mix(f"{left} {op} {right}", op, numbers[left], numbers[right]))
     found += [
-        _mix(f"{left} block / block {right}", "block / block", numbers[left], numbers[right], Ulp(2))
-        for left, right in (("int32", "int32"), ("bf16", "int32"))
+        _mix(f"{left} block / block {right}", "block / block", numbers[left], numbers[right], Within(2.0**-22, _quotient))
+        for left, right in (("int32", "int32"), ("bf16", "int32"))  # div.full.f32: 2 ulp of float32
     ]
     for dtype in ("bf16", "fp16", "fp32", "int32"):
         for op in ("block + 0.1", "block * 3", "block + scalar", "where 0.1", "maximum 0.1"):
@@ -73,6 +73,11 @@ def probes() -> list[Probe]:
 
 def _one(inputs: Sequence[Bits]) -> np.ndarray:
     return np.abs(0.7 / np.where(inputs[0].values() == 0, 1, inputs[0].values()))
+
+
+def _quotient(inputs: Sequence[Bits]) -> np.ndarray:
+    x, y = (bits.values().astype(np.float64) for bits in inputs)
+    return np.abs(x / y)
 
 
 def _mix(name: str, op: str, x: Bits, y: Bits, rule: Rule | None = None, scalar: float | int = 0.7) -> Probe:

@@ -16,7 +16,13 @@ POISON = 0xA5  # each byte of an output before the launch: an element that nobod
 
 @dataclass(frozen=True)
 class Exact:
-    """Bit for bit; the NaNs of a type of 16 bits or more count as one (which fp8 code is written for a NaN counts)."""
+    """Bit for bit; the NaNs of a type of 16 bits or more count as one (which fp8 code is written for a NaN counts).
+
+    where  inputs -> bool for each element: the others are recorded, not compared, and `why` says why
+    """
+
+    where: Callable[[Sequence[Bits]], np.ndarray] | None = None
+    why: str = ""
 
 
 @dataclass(frozen=True)
@@ -99,8 +105,17 @@ def bits_of(value: Any) -> np.ndarray:
     return value.cpu().view(whole).numpy()
 
 
-def difference(rule: Rule, want: Bits, got: Bits, scale: np.ndarray | None = None) -> str:
-    """ "" where `got` agrees with the device's `want`, else a sentence with the first element that does not."""
+def beside(probe: Probe) -> np.ndarray | None:
+    """What the rule takes from the inputs, one for each element of an output: the scale of Within, the mask of Exact."""
+    if isinstance(probe.rule, Within):
+        return np.asarray(probe.rule.scale(probe.inputs())).ravel()
+    if isinstance(probe.rule, Exact) and probe.rule.where is not None:
+        return np.asarray(probe.rule.where(probe.inputs()), bool).ravel()
+    return None
+
+
+def difference(rule: Rule, want: Bits, got: Bits, along: np.ndarray | None = None) -> str:
+    """ "" where `got` agrees with the device's `want`, else a sentence with the first element that does not. along: `beside`."""
     if isinstance(rule, Open):
         return ""
     a, b = want.canonical().ravel(), got.canonical().ravel()
@@ -108,7 +123,9 @@ def difference(rule: Rule, want: Bits, got: Bits, scale: np.ndarray | None = Non
         return f"{b.size} elements in place of {a.size}"
     wrong = a != b
     if not isinstance(rule, Exact) and want.dtype in FLOATS:
-        wrong &= ~_near(rule, Bits(want.dtype, a), Bits(want.dtype, b), scale)
+        wrong &= ~_near(rule, Bits(want.dtype, a), Bits(want.dtype, b), along)
+    elif isinstance(rule, Exact) and rule.where is not None and along is not None:
+        wrong &= along.ravel()
     if not wrong.any():
         return ""
     at = int(np.flatnonzero(wrong)[0])
