@@ -76,13 +76,18 @@ def _attempts(known: Exercise, cell: str, entry: Any, seed: int) -> tuple[list[J
     return jobs, with_launch_evidence(known, cell, jobs, attempts, runner, cached=True) if launches else attempts
 
 
-def _recorder() -> Callable | None:
-    """What writes launches down; None without Triton, and where no kernel can be launched."""
-    if not triton_entry.state().can_launch:
-        return None
-    from ..interpreter.recording import record
+def _recorder() -> Callable:
+    """What writes launches down; where no kernel can be launched, what says why."""
+    now = triton_entry.state()
+    if now.can_launch:
+        from ..interpreter.recording import record
 
-    return record
+        return record
+
+    def none() -> None:
+        raise RuntimeError(now.reason)
+
+    return none
 
 
 @contextmanager

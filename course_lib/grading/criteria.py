@@ -11,6 +11,7 @@ Evidence is what `observe(entry, case)`, also a runner's, wrote down beside the 
   any        {"blocked": "why it could not be had here"}
 A criterion with `launches` asks for no `observe`: its evidence comes from the launches of the very attempt, recorded beside the
 learner's code and replayed apart (launches.py), and an answer that does not follow from them is {"failed": "why", "hint"}.
+Its `run` returns what the learner's function returned, unchanged.
 """
 
 import math

@@ -15,6 +15,7 @@ from typing import Any
 from .kernel_names import references
 
 MAX_CHARACTERS = 200_000
+MAX_NUMBERS = 1000  # in one text: far more than kernels have, fewer than results
 _MODULES = ("triton.language", "triton.experimental.gluon")
 _BUILTINS = frozenset(
     ("range", "min", "max", "len", "abs", "int", "float", "bool", "str", "print", "tuple", "list", "isinstance", "zip",
@@ -36,6 +37,9 @@ def check_text(text: str) -> None:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError) as error:
         raise RefusedText(f"the kernel's text is no Python ({error})") from error
+    numbers = sum(isinstance(node, ast.Constant) and type(node.value) in (int, float) for node in ast.walk(tree))
+    if numbers > MAX_NUMBERS:
+        raise RefusedText(f"the kernel's text has {numbers:,} numbers, the limit is {MAX_NUMBERS:,}; pass data as tensors")
     outside: dict[str, Any] = {}
     for statement in tree.body:
         _top_level(statement, outside)

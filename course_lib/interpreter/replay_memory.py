@@ -20,7 +20,7 @@ from .memory import Storage
 from .plain import tensor_bytes
 
 FRESH, OWN, INPUT, FILL, GIVEN, WRITTEN = range(6)  # where a byte came from; OWN: a buffer to fill, GIVEN: metadata
-MAX_STORAGE_BYTES = 2**30
+MAX_STORAGE_BYTES = 2**28
 
 
 class Unexplained(ValueError):
@@ -54,8 +54,11 @@ class ReplayMemory:
         inputs: Sequence[tuple[np.ndarray, np.ndarray]],
         buffers: Sequence[tuple[np.ndarray, np.ndarray]] = (),
     ):
-        if not all(type(size) is int and size >= 0 for size in sizes) or sum(sizes) > MAX_STORAGE_BYTES:
+        if not all(type(size) is int and size >= 0 for size in sizes):
             raise Damaged(f"storages of {str(list(sizes))[:80]} bytes")
+        if sum(sizes) > MAX_STORAGE_BYTES:
+            limit = f"{MAX_STORAGE_BYTES / 2**20:g} MiB"
+            raise Unexplained(f"your launches are given {sum(sizes):,} bytes of memory, the limit is {limit}; allocate less")
         self._sizes = sizes
         self._places: dict[int, _Place] = {}
         self._known = [(OWN, *pair) for pair in buffers if pair[1].size] + [(INPUT, *pair) for pair in inputs if pair[1].size]

@@ -19,6 +19,13 @@ from .entry import VARIABLE
 
 START_SECONDS = 120.0  # importing torch and triton on a slow disk
 _ROOT = str(Path(__file__).resolve().parents[2])
+_CODE = """
+import sys
+behind_the_standard_library = next((i for i, p in enumerate(sys.path) if p.endswith("-packages")), len(sys.path))
+sys.path.insert(behind_the_standard_library, sys.argv[1])
+from course_lib.interpreter.replay_worker import main
+main(sys.argv[2])
+"""
 
 
 def run(requests: Sequence[Mapping[str, Any]], seconds: float) -> tuple[list[dict[str, Any]], str]:
@@ -38,8 +45,7 @@ def run(requests: Sequence[Mapping[str, Any]], seconds: float) -> tuple[list[dic
 
 def _run_worker(folder: Path, count: int, seconds: float) -> str:
     """Run it to its end or the limit -> how it ended, in words."""
-    code = "import sys; sys.path.append(sys.argv[1]); from course_lib.interpreter.replay_worker import main; main(sys.argv[2])"
-    argv = [sys.executable, "-I", "-c", code, _ROOT, str(folder)]
+    argv = [sys.executable, "-I", "-c", _CODE, _ROOT, str(folder)]
     env = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
     env |= {VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
     with open(folder / "stderr", "wb") as stderr:

@@ -168,6 +168,12 @@ def in_place(x, out):
     return out
 
 
+def some_slots(x, cache):
+    """Half of the caller's buffer is written, the rest of it stays."""
+    double_kernel[(2,)](x, cache, x.numel() // 2, BLOCK=32)
+    return cache
+
+
 def nothing(x):
     """No element, so no program: a grid of 0."""
     out = torch.empty_like(x)

@@ -175,6 +175,7 @@ def test_texts_that_kernels_need_are_accepted(text):
         (HEAD + KERNEL + "global y\n", "global y"),
         ("X = __import__('os').sep\n", "which is no constant"),
         ("X = __import__('triton.language', fromlist=[open('f')]).dtype\n", "uses open|no constant|imports by"),
+        (HEAD + "TABLE = (" + "1.5, " * 2000 + ")\n" + KERNEL + "pass\n", "2,001 numbers, the limit is 1,000"),
         ("def (", "is no Python"),
         ("#" * 300_000, "300,000 characters"),
     ],
@@ -234,10 +235,29 @@ except RuntimeError as error:
     assert "copy_kernel, line 30 `" in str(error) and "cannot" in str(error), error
 else:
     raise SystemExit("no mistake was told")
+
+from triton.runtime.jit import JITFunction
+from course_lib.interpreter.recording import record
+from course_lib.interpreter.replay import replay
+
+def device(self, src, dst, *_, grid, warmup, **__):
+    "Stands in for a GPU: what tuned_kernel computes."
+    dst.copy_(src * 2)
+
+JITFunction.run = device
+answers.tuned_kernel._do_bench = lambda launch, quantiles: [launch(), 1.0, 1.0, 1.0][1:]  # measures each configuration
+with record() as tape:
+    out = answers.tuned(x)
+assert JITFunction.run is device
+data = tape.data()
+assert data["compiled"] and len(data["launches"]) == 1, data
+again = replay(data, [x], answer=tape.locate(out))
+assert again.reason == "" and again.counts["loaded_bytes"] == 400, again
+assert torch.equal(again.output, x * 2) and torch.equal(out, x * 2)
 """
 
 
-def test_a_compiled_kernel_is_counted_in_a_child(tmp_path):
+def test_compiled_kernels_are_counted_in_a_child_and_recorded_without_their_autotuners_measurements():
     from course_lib.interpreter.entry import compiling_environment
 
     argv, env = [sys.executable, "-c", COMPILED], compiling_environment()

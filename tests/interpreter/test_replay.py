@@ -21,6 +21,8 @@ GAPS[:, 1] = torch.randn(40, generator=torch.Generator().manual_seed(4))
 SQUARE = torch.randn(16, 16, generator=torch.Generator().manual_seed(5))
 Q, K = (torch.randn(n, 16, generator=torch.Generator().manual_seed(n)) for n in (3, 37))
 
+NINES = torch.full((100,), 9.0)
+
 HONEST = {  # answer -> (inputs, what it must give)
     answers.plain: ([X], X * 2),
     answers.two_halves: ([X], X * 2),
@@ -32,7 +34,7 @@ HONEST = {  # answer -> (inputs, what it must give)
     answers.of_a_contiguous_copy: ([GAPS[:, 1]], GAPS[:, 1]),
     answers.as_strided: ([X], X[1::2] * 2),
     answers.attention_weights: ([Q, K], None),
-    answers.in_place: ([X, torch.full((100,), 9.0)], X * 2),
+    answers.in_place: ([X, NINES], X * 2),
     answers.nothing: ([X[:0]], X[:0]),
     answers.described: ([SQUARE], SQUARE * 2),
     answers.reinterpreted: ([X], X),
@@ -94,6 +96,8 @@ def replays():
     found |= {answer.__name__: recorded(answer, [X]) for answer in CHEATS}
     found |= {answer.__name__: recorded(answer, [X]) for answer in (answers.finished_by_torch, answers.one_number)}
     found["clone_of_the_input"] = recorded(answers.clone_of_the_input, [X])
+    for name, buffers in (("a buffer", [NINES]), ("no buffer", [])):
+        found[name] = recorded(answers.some_slots, [X, NINES], buffers=buffers)
     found["with metadata"] = recorded(answers.reversed_by_index, [X], may_compute=("where_ptr",))
     found |= forged_cases()
     replays = replay_all([one for _, one in found.values()])
@@ -156,6 +160,14 @@ def test_what_torch_does_after_the_last_launch_is_no_part_of_the_replay(replays)
 def test_elements_that_no_launch_wrote_are_counted(replays, name, count):
     _, again = replays[name]
     assert (again.reason, again.copied, again.first) == ("", count, "the answer[0]")
+
+
+def test_what_a_launch_leaves_of_a_buffer_may_stand_in_the_answer(replays):
+    _, again = replays["a buffer"]
+    assert (again.reason, again.copied) == ("", 0)
+    assert torch.equal(again.output, torch.cat([X[:50] * 2, NINES[50:]]))
+    assert replays["no buffer"][1].copied == 50
+    assert replays["no buffer"][1].first == "the answer[50]"
 
 
 def test_another_text_than_the_one_that_ran_shows_in_the_output(replays):
