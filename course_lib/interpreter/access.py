@@ -121,7 +121,9 @@ def _load_doubt(launch: Launch, access: Access, shape: tuple[int, ...], bits: np
     if launch.checks.masked and no_other and access.mask is not None:
         kinds = np.where(access.mask, np.uint8(0), np.uint8(MASKED_OFF))
         line = launch.line()
-        origins[MASKED_OFF] = Origin(line.number, line.text, access.arg or "a tensor", access.arg)
+        name = access.arg or "a tensor"
+        what = f"lanes of {name} that" if access.mask.size > 1 else f"{name}, which"
+        origins[MASKED_OFF] = Origin(line.number, line.text, what, access.arg)
     fresh = unwritten(launch, access)
     if fresh is not None:
         kinds = np.zeros(shape, np.uint8) if kinds is None else kinds

@@ -117,7 +117,7 @@ class MemoryOperations(Descriptions):
         launch, doubt = self.launch, None
         if launch.checks.masked and found.mask is not None:
             line = launch.line()
-            origin = Origin(line.number, line.text, f"the result of an atomic on {found.arg or 'a tensor'}", found.arg)
+            origin = Origin(line.number, line.text, f"lanes of an atomic on {found.arg or 'a tensor'} that", found.arg)
             doubt = Doubt(np.where(found.mask, np.uint8(0), np.uint8(MASKED_OFF)), {MASKED_OFF: origin})
         fresh = access.unwritten(launch, found)
         if fresh is None:

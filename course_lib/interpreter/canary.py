@@ -8,6 +8,7 @@ Only memory that was planted is asked about, and known by its torch storage, not
 Not planted: memory that numpy or torch's C++ made, and more than PLANTED_BYTES at once, which would cost real memory and time.
 """
 
+import ctypes
 import functools
 import sys
 from collections.abc import Callable
@@ -21,6 +22,7 @@ WORD = 0x7FF57FF57FF57FF5
 RUN_BYTES, RUN_BYTES_AT_END = 8, 3
 PLANTED_BYTES = 1 << 28
 _BYTES = np.frombuffer(WORD.to_bytes(8, "little"), np.uint8)
+_CHUNK = _BYTES.tobytes() * 8192
 _SURE = {2: ("float16", "bfloat16"), 4: None, 8: None}  # itemsize -> dtypes whose own bits are proof enough; None: all
 _planted: dict[int, Any] = {}  # a torch storage's identity -> weak reference to it, which keeps the identity from being reused
 _limit = [1024]
@@ -62,11 +64,9 @@ def plant(tensor: Any) -> Any:
     """Fill a new tensor's memory with the pattern."""
     raw = _memory_of(tensor)
     if raw is not None:
-        size = raw.nbytes()
-        storage = Storage(raw.data_ptr(), size, [raw])
-        storage.view(8)[...] = WORD
-        if size % 8:
-            storage.view(1)[size - size % 8 :] = _BYTES[: size % 8]
+        start, size = raw.data_ptr(), raw.nbytes()
+        for place in range(0, size, len(_CHUNK)):
+            ctypes.memmove(start + place, _CHUNK, min(len(_CHUNK), size - place))
         _remember(raw)
     return tensor
 

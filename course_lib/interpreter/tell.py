@@ -32,7 +32,7 @@ def outside(
     raise launch.mistake(
         "out of bounds",
         f"cannot {verb} {region.index_of(offset)}: {region.arg} is {region.extent}{many and '; ' + many}"
-        f"{_hit(launch, region, offset)}. {cure}",
+        f"{_hit(launch, region, offset)}. {_cure(region, inside.size, cure)}",
         argument=region.arg, index=(offset - region.first) // region.itemsize, bounds=(0, region.num_elements),
     )  # fmt: skip
 
@@ -59,28 +59,38 @@ def refuse_doubt(launch: Launch, doubt: Doubt, lanes: np.ndarray | None, what: s
         return
     kind = next(bit for bit in DOUBTS if found & bit)
     origin = doubt.origins.get(kind, Origin(0, "", ""))
-    there = f"line {origin.line} `{origin.text}`" if origin.line else "an earlier line"
+    here, there = launch.line(), f"line {origin.line} `{origin.text}`"
+    if (origin.line, origin.text) == (here.number, here.text):
+        there = "this line"
     name, cause, cure = {
         MASKED_OFF: (
             "masked off",
-            f"lanes of {origin.detail} that {there} masked off without other=, so what they hold is undefined",
+            f"{origin.detail} {there} masked off without other=; what is there is undefined",
             "Mask this use as well" if "atomic" in origin.detail else "Give that load an other=, or mask this use as well",
         ),
         UNWRITTEN: (
             "unwritten",
-            f"{origin.detail}, which nobody has written; {there} read it",
+            f"{origin.detail}, which {there} read and nobody has written",
             "Write it first (torch.zeros, an earlier store), or mask these lanes",
         ),
         WRAPPED: (
             "overflow",
             f"{there}, where {origin.detail} and wraps around",
-            "Make one factor int64 before multiplying, as in tl.program_id(0).to(tl.int64)",
+            "Make one operand int64 first, as in tl.program_id(0).to(tl.int64)",
         ),
     }[kind]
     many = _many(int(np.count_nonzero(active & kind)), active.size, " affected")
     raise launch.mistake(
         name, f"the {what} depends on {cause}{many and f' ({many})'}. {cure}", argument=origin.argument, index=origin.index
     )
+
+
+def _cure(region: Region, lanes: int, cure: str) -> str:
+    if cure is not MASK_IT:
+        return cure
+    if not region.dense:
+        return "Multiply the index of each axis by its stride, and mask off what lies beyond the shape"
+    return MASK_IT if lanes > 1 else "Compare the index with the size before the access"
 
 
 def _hit(launch: Launch, region: Region, offset: int) -> str:

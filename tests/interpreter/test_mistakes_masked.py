@@ -38,7 +38,7 @@ MISTAKES = {
     k.sort_kernel: (on_block(floats()), "tl.store", "x_ptr", STORED),
     k.join_kernel: (on_block(floats()), "tl.store", "x_ptr", "(1 of 23 lanes is affected)"),
     k.atomic_kernel: (on_block(floats()), "tl.atomic_add", "x_ptr", "the value that this atomic uses depends on lanes of"),
-    k.atomic_result_kernel: (on_block(floats()), "tl.store", "x_ptr", "lanes of the result of an atomic on x_ptr that line"),
+    k.atomic_result_kernel: (on_block(floats()), "tl.store", "x_ptr", "depends on lanes of an atomic on x_ptr that line"),
     k.address_kernel: (
         on_block(INDEX, floats()),
         "x = tl.load(x_ptr",
@@ -68,7 +68,7 @@ def test_both_lines_are_told_the_load_and_the_use():
         "masked off", k.sum_kernel, "tl.store", lambda: MISTAKES[k.sum_kernel][0](k.sum_kernel, False), argument="x_ptr"
     )
     assert (
-        "`x = tl.load(x_ptr + lanes, mask=lanes < n)` masked off without other=, so what they hold" in told.message
+        "`x = tl.load(x_ptr + lanes, mask=lanes < n)` masked off without other=; what is there" in told.message
     )
 
 

@@ -59,7 +59,7 @@ def test_an_address_that_wrapped_is_caught_and_int64_in_time_is_left_alone(name)
     with checks_on(races=False):  # which would keep a word for each of the elements up to the one written
         told = caught("overflow", kernel, text, lambda: run(False), program=(program, 0, 0), says=what)
         assert number in told.message
-        assert told.message.endswith("Make one factor int64 before multiplying, as in tl.program_id(0).to(tl.int64)")
+        assert told.message.endswith("Make one operand int64 first, as in tl.program_id(0).to(tl.int64)")
         run(True)
 
 

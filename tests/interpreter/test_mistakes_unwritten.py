@@ -59,7 +59,7 @@ def copied(x, n=None, block=16):
 def caught_at(x, index, n=None, block=16, **more):
     return caught(
         "unwritten", k.copy_kernel, "tl.store", lambda: copied(x, n, block), argument="x_ptr", index=index, bounds=None,
-        says=f"the value stored here depends on x_ptr[{index}], which nobody has written; line", **more,
+        says=f"the value stored here depends on x_ptr[{index}], which line 10 `x =", **more,
     )  # fmt: skip
 
 
@@ -145,7 +145,7 @@ def test_reading_padding_and_replacing_it_is_no_mistake_and_summing_it_is():
     assert out.item() == 22
     caught(
         "unwritten", k.padded_kernel, "tl.store", lambda: k.padded_kernel[(1,)](x, out, 11, SHIELD=False, BLOCK=16),
-        argument="x_ptr", index=11, says="`x = tl.load(x_ptr + lanes)` read it. Write it first",
+        argument="x_ptr", index=11, says="`x = tl.load(x_ptr + lanes)` read and nobody has written. Write it first",
     )  # fmt: skip
 
 
@@ -175,7 +175,7 @@ def test_adding_to_what_nobody_wrote_is_caught_with_and_without_atomics(dtype):
     )
     caught(
         "unwritten", k.atomic_kernel, "tl.atomic_add", lambda: k.atomic_kernel[(1,)](out, BLOCK=4),
-        argument="out_ptr", index=0, says="the value that this atomic updates depends on out_ptr[0], which nobody has written",
+        argument="out_ptr", index=0, says="the value that this atomic updates depends on out_ptr[0], which this line read and nobody has",
     )  # fmt: skip
     out.zero_()
     k.accumulate_kernel[(1,)](out, 4, BLOCK=4)
