@@ -16,8 +16,18 @@ def result(tmp_path, monkeypatch):
     monkeypatch.setattr("benchmarks._result.ROOT", tmp_path)
     (tmp_path / "kernel.py").write_text("1")
     row = {"unit": "sectors", "peer_name": "ncu", "roof_share": None, "spread": None}
-    rows = [row | {"case": "a", "ours": 1, "peer": 2, "ratio": 0.5}, row | {"case": "b", "ours": 12345, "peer": 12345, "ratio": 1.0}]
-    content = {"device": "a GPU", "driver": None, "torch": "2", "triton": "3", "date": "2026-01-02T03:04:05", "sources": ["kernel.py"]}
+    rows = [
+        row | {"case": "a", "ours": 1, "peer": 2, "ratio": 0.5},
+        row | {"case": "b", "ours": 12345, "peer": 12345, "ratio": 1.0},
+    ]
+    content = {
+        "device": "a GPU",
+        "driver": None,
+        "torch": "2",
+        "triton": "3",
+        "date": "2026-01-02T03:04:05",
+        "sources": ["kernel.py"],
+    }
     content |= {"sha256": tables.sources_hash(["kernel.py"]), "rows": rows}
     path = tmp_path / "benchmarks" / "results" / "gpu" / "speed.json"
     path.parent.mkdir(parents=True)
