@@ -82,6 +82,13 @@ class Descriptions:
         for index in indices:
             if index.doubt is not None:
                 tell.refuse_doubt(self.launch, index.doubt, None, "coordinate of this block", MASKED_OFF | UNWRITTEN | WRAPPED)
+        itemsize, start = stored(desc.base.dtype.element_ty).itemsize, int(indices[-1].data.reshape(-1)[0])
+        if start * itemsize % 16:  # an H200 stops with an illegal instruction
+            raise self.launch.mistake(
+                "refused",
+                f"a block of a tensor descriptor starts at whole 16 bytes in its row, got element {start} x {itemsize} bytes; "
+                f"use a multiple of {16 // itemsize}",
+            )
         return desc.pointers(indices, range(len(desc.block_shape)))
 
     def create_descriptor_load(self, desc: Descriptor, indices: list[Value], *_: Any) -> Value:

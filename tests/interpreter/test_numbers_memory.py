@@ -38,13 +38,20 @@ def padded(x, row, col, m, n, fill):
 
 
 @pytest.mark.parametrize("nan", [False, True])
-@pytest.mark.parametrize(("row", "col"), [(0, 0), (3, 8), (-2, 16), (6, 20), (100, 0)])
+@pytest.mark.parametrize(("row", "col"), [(0, 0), (3, 8), (-2, 16), (6, 16), (1, -8), (100, 0)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_a_descriptor_pads_what_lies_outside_its_shape(dtype, row, col, nan):
-    x, out = torch.randn(7, 24).to(dtype), torch.empty(4, 8, dtype=dtype)
-    device_kernel[(1,)](x, out, 7, 24, row, col, nan, 4, 8)
-    expected = padded(x, row, col, 4, 8, float("nan") if nan else 0.0)
+    x, out = torch.randn(7, 24).to(dtype), torch.empty(4, 16, dtype=dtype)
+    device_kernel[(1,)](x, out, 7, 24, row, col, nan, 4, 16)
+    expected = padded(x, row, col, 4, 16, float("nan") if nan else 0.0)
     torch.testing.assert_close(out, expected, rtol=0, atol=0, equal_nan=True)
+
+
+@pytest.mark.parametrize(("dtype", "col", "step"), [(torch.float32, 18, 4), (torch.bfloat16, 20, 8), (torch.float32, -2, 4)])
+def test_a_block_that_starts_between_16_bytes_is_refused(dtype, col, step):
+    x, out = torch.randn(7, 24).to(dtype), torch.empty(4, 16, dtype=dtype)
+    with pytest.raises(KernelMistake, match=rf"whole 16 bytes in its row, got element {col} x .* use a multiple of {step}"):
+        device_kernel[(1,)](x, out, 7, 24, 0, col, False, 4, 16)
 
 
 @triton.jit
