@@ -183,8 +183,12 @@ def counter(function: Any) -> Callable:
     raise builder.launch.mistake("refused", f"a kernel loops over range, tl.range or tl.static_range, not over {name}")
 
 
-def counting(*bounds: Any, **_options: Any) -> Iterator[Any]:
-    """range() of a kernel: yields scalars of the integer type that the bounds share, int32 for small constants."""
+def counting(*bounds: Any, **options: Any) -> Iterator[Any]:
+    """range() of a kernel: yields scalars of the integer type that the bounds share, int32 for small constants.
+
+    Of tl.range's options only bounds and step change what is computed.
+    """
+    bounds = _in_order(bounds, options)
     start, stop, step = _bounds(*bounds)
     dtype = tl.int32
     for bound in bounds:
@@ -196,12 +200,22 @@ def counting(*bounds: Any, **_options: Any) -> Iterator[Any]:
         yield tl.tensor(Value(np.array([value]).astype(kind), dtype, bound=abs(value)), dtype)
 
 
-def constant_counting(*bounds: Any, **_options: Any) -> range:
+def constant_counting(*bounds: Any, **options: Any) -> range:
     """tl.static_range(): unrolled by the compiler, so its indices are constants."""
-    options = {k: v for k, v in _options.items() if k in ("step", "arg2")}
-    if any(isinstance(bound, tl.tensor) for bound in (*bounds, *options.values())):
+    bounds = _in_order(bounds, options)
+    if any(isinstance(bound, tl.tensor) for bound in bounds):
         raise builder.launch.mistake("refused", "the bounds of tl.static_range must be constants; use range for run-time bounds")
-    return range(*_bounds(*bounds, **options))
+    return range(*_bounds(*bounds))
+
+
+def _in_order(bounds: tuple, options: dict[str, Any]) -> tuple:
+    """(stop,), (start, stop) or (start, stop, step), however they were given."""
+    named = dict(zip(("arg1", "arg2", "step"), bounds, strict=False)) | {
+        name: options[name] for name in ("arg1", "arg2", "step") if options.get(name) is not None
+    }
+    if "step" in named and named.get("arg2") is None:
+        return 0, named["arg1"], named["step"]
+    return tuple(named[name] for name in ("arg1", "arg2", "step") if named.get(name) is not None)
 
 
 def _bounds(arg1: Any, arg2: Any = None, step: Any = None) -> tuple[int, int, int]:

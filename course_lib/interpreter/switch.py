@@ -13,9 +13,11 @@ from typing import Any
 import triton
 from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import InterpretedFunction
+from triton.runtime.jit import JITFunction
 
 from . import canary, entry, versions
 from .books import LaunchLedger, Ledger
+from .compiled_only import guarded
 from .launch import run_grid
 from .rewrite import rewritten
 from .targets import target as target_of
@@ -74,6 +76,7 @@ def disable() -> None:
         InterpretedFunction.run = _originals["run"]
         InterpretedFunction.__call__ = _originals["call"]
         Autotuner.run = _originals["tune"]
+        JITFunction.run = _originals["jit"]
         _state.on = False
 
 
@@ -142,10 +145,11 @@ def ledger(
 
 
 def _patch() -> None:
-    _originals.update(run=InterpretedFunction.run, call=InterpretedFunction.__call__, tune=Autotuner.run)
+    _originals.update(run=InterpretedFunction.run, call=InterpretedFunction.__call__, tune=Autotuner.run, jit=JITFunction.run)
     InterpretedFunction.run = _run
     InterpretedFunction.__call__ = _call
     Autotuner.run = functools.wraps(_originals["tune"])(_tune)
+    JITFunction.run = functools.wraps(_originals["jit"])(guarded(_originals["jit"]))
 
 
 def _run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:

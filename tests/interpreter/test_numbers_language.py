@@ -62,6 +62,28 @@ def test_loops_count_as_those_of_python():
 
 
 @triton.jit
+def named_bounds_kernel(out, n):
+    a = 0
+    for i in tl.range(1, n, step=3, num_stages=2):
+        a = a * 10 + i
+    tl.store(out, a)
+    b = 0
+    for i in tl.range(n, step=4):
+        b = b * 10 + i
+    tl.store(out + 1, b)
+    c = 0
+    for i in tl.static_range(1, 9, step=3):
+        c = c * 10 + i
+    tl.store(out + 2, c)
+
+
+def test_bounds_may_be_given_by_name():
+    out = ints(3)
+    named_bounds_kernel[(1,)](out, 9)
+    assert out.tolist() == [147, 48, 147]
+
+
+@triton.jit
 def index_type_kernel(out, n32, n64):
     for i in range(n32):
         tl.static_assert(i.dtype == tl.int32)

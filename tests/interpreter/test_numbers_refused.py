@@ -9,6 +9,8 @@ import pytest
 import torch
 import triton
 import triton.language as tl
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
 
 from course_lib.interpreter import KernelMistake, NotEmulated
 
@@ -430,3 +432,16 @@ def test_an_operation_that_is_not_known_is_refused_by_its_name():
 
     with pytest.raises(NotEmulated, match="the operation warp_dance is not emulated"):
         CourseBuilder().create_warp_dance()
+
+
+@gluon.jit
+def gluon_kernel(x, BLOCK: gl.constexpr):
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    at = gl.arange(0, BLOCK, layout=layout)
+    gl.store(x + at, gl.load(x + at) + 1)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="a GPU runs it")
+def test_a_gluon_kernel_is_refused_with_a_sentence():
+    with pytest.raises(NotEmulated, match="gluon_kernel is a Gluon kernel, and Gluon runs only compiled; run it on a GPU"):
+        gluon_kernel[(1,)](torch.zeros(128), 128)

@@ -99,7 +99,24 @@ def doubled_broadcast(x):
     return a * b
 
 
+@triton.jit
+def squeezed(x):
+    return tl.squeeze(tl.unsqueeze(x, 1), 1)
+
+
+@triton.jit
+def zeros_like_it(x):
+    return x + tl.zeros_like(x)
+
+
+@triton.jit
+def merged(x):
+    return tl.bitonic_merge(tl.sort(x.reshape(8, 16), descending=True))  # a bitonic sequence, sorted by merging
+
+
 MOVES = {
+    zeros_like_it: lambda x: x,
+    merged: lambda x: x.reshape(8, 16).sort(1).values,
     permuted: lambda x: x.permute(2, 0, 1),
     permuted_member: lambda x: x.permute(1, 2, 0),
     transposed: lambda x: x.transpose(1, 2),
@@ -116,6 +133,8 @@ MOVES = {
     expanded: lambda x: x,
     doubled_broadcast: lambda x: x * 3,
 }
+if hasattr(tl, "squeeze"):  # not in Triton 3.6
+    MOVES[squeezed] = lambda x: x
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.int64])
