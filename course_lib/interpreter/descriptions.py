@@ -111,7 +111,7 @@ class Descriptions:
     def create_descriptor_gather(self, desc: Descriptor, x_offsets: Value, y_offset: Value, type: Any) -> Value:
         rows = [self.create_descriptor_load(desc, [_element(x_offsets, i), y_offset]) for i in range(x_offsets.data.size)]
         kinds = [row.doubt.kinds if row.doubt else np.zeros(row.data.shape, np.uint8) for row in rows]
-        origins = {kind: origin for row in rows if row.doubt for kind, origin in row.doubt.origins.items()}
+        origins = {kind: origin for row in reversed(rows) if row.doubt for kind, origin in row.doubt.origins.items()}
         doubt = Doubt(np.concatenate(kinds), origins) if origins else None
         return Value(np.concatenate([row.data for row in rows]), desc.base.dtype.element_ty, doubt=doubt)
 

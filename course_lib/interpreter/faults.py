@@ -25,7 +25,9 @@ class KernelMistake(InterpreterError):
     """A mistake in a kernel that a GPU would answer with garbage, a crash, or a race.
 
     kind      "out of bounds", "unwritten", "masked off", "race", "overflow", "misaligned", "assert", "refused" or "error"
-    place     where the kernel stood; argument, index, bounds: what it touched there, where that applies
+    place     where the kernel stood
+    argument  name of the tensor argument concerned, "" where there is none; index: element counted from its pointer (may be
+              negative), or a bare address; bounds: (0, n), 0..n-1 is inside; both are None where they say nothing
     """
 
     def __init__(

@@ -3,11 +3,13 @@
 import inspect
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
 import triton
 import triton.language as tl
+from triton.compiler.compiler import make_backend
 from triton.runtime.interpreter import GridExecutor
 from triton.runtime.jit import TensorWrapper, mangle_type
 from triton.tools.tensor_descriptor import TensorDescriptor
@@ -21,7 +23,7 @@ from .memory import Memory
 from .numpy_types import COMPUTED
 from .races import unravel
 from .rewrite import codes, rewritten
-from .targets import Target
+from .targets import Target, gpu_target
 from .values import Value
 from .watch import Checks, Launch
 
@@ -60,6 +62,9 @@ def _run(
 ) -> None:
     fn = rewritten(kernel.fn)
     names = inspect.getfullargspec(kernel.fn).args
+    if unknown := kwargs.keys() - set(names) - _launch_options():
+        known = f"its arguments are {', '.join(names)}; options of a launch are num_warps, num_stages and the like"
+        raise TypeError(f"{kernel.fn.__name__} has no argument {' and no argument '.join(sorted(unknown))}: {known}")
     kwargs = {name: value for name, value in kwargs.items() if name in names}
     executor = GridExecutor(kernel.fn, kernel.arg_names, grid, kernel.pre_run_hooks)
     elsewhere = any(tensor.device.type != "cpu" for _, tensor in _tensors({"args": args, **kwargs}))
@@ -93,6 +98,13 @@ def _run(
             account.close(stopped)
         if elsewhere:
             executor._restore_args_dev(args, args_host, kwargs, kwargs_host)
+
+
+@cache
+def _launch_options() -> frozenset[str]:
+    """What a compiled launch takes besides a kernel's arguments: num_warps, maxnreg, waves_per_eu, ... None of it counts here."""
+    gpus = (gpu_target(name) for name in ("sm_90", "gfx942"))
+    return frozenset(name for gpu in gpus for name in vars(make_backend(gpu).parse_options({})))
 
 
 def _run_programs(fn: Callable, launch: Launch, values: dict[str, Any]) -> None:

@@ -392,6 +392,15 @@ def test_mistakes_can_be_pickled_and_are_interpreter_errors():
     )
 
 
+def test_an_argument_that_a_kernel_does_not_have_is_an_error_and_options_of_a_launch_are_not():
+    out = torch.zeros(4)
+    with checks_on():
+        bounds.load_kernel[(1,)](torch.ones(4), out, 0, BLOCK=4, num_warps=2, num_stages=3, maxnreg=64, waves_per_eu=2)
+        assert out.tolist() == [1, 1, 1, 1]
+        with pytest.raises(TypeError, match=r"load_kernel has no argument BLOK: its arguments are x_ptr, out_ptr, start, BLOCK;"):
+            bounds.load_kernel[(1,)](torch.ones(4), out, 0, BLOCK=4, BLOK=8)
+
+
 # -- where kernels come from -------------------------------------------------------------------------------------------
 
 KERNEL = '''"""A module with a kernel."""

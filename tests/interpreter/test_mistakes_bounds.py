@@ -320,3 +320,30 @@ def test_the_program_that_goes_wrong_is_named_by_its_place_in_the_grid():
         "out of bounds", k.grid_kernel, "tl.store", lambda: k.grid_kernel[(2, 2)](short, 8, BLOCK=4),
         program=(1, 1, 0), argument="out_ptr", index=15, bounds=(0, 15), says="program (1, 1, 0)",
     )  # fmt: skip
+
+
+def test_rows_gathered_and_scattered_by_a_descriptor():
+    x, out = torch.arange(160.0).view(10, 16), torch.empty(8, 16)
+    index = torch.tensor([9, 0, 3, 3, 11, 2, 1, 4], dtype=torch.int32)  # row 11 is outside the shape, and padded
+    k.gather_kernel[(1,)](x, index, out, 8, 10)
+    expected = torch.cat([x, torch.zeros(2, 16)])[index.long()]
+    assert torch.equal(out, expected)
+    caught(
+        "out of bounds", k.gather_kernel, "x.gather", lambda: k.gather_kernel[(1,)](x, index, out, 8, 12),
+        argument="x_ptr", index=176, bounds=(0, 160), says="The descriptor's base, shape and strides reach beyond the tensor",
+    )  # fmt: skip
+    caught(
+        "masked off", k.gather_kernel, "x.gather", lambda: k.gather_kernel[(1,)](x, index, out, 7, 10),
+        argument="index_ptr", says="the coordinate of this block depends on lanes of index_ptr that this line",
+    )  # fmt: skip
+    new = torch.empty(10, 16)
+    caught(
+        "unwritten", k.gather_kernel, "tl.store", lambda: k.gather_kernel[(1,)](new, index, out, 8, 10),
+        argument="x_ptr", index=144,
+    )  # fmt: skip
+    k.scatter_kernel[(1,)](new, torch.tensor([9, 0, 3, 5, 11, 2, 1, 4], dtype=torch.int32), 10)
+    assert new[[9, 0, 3, 5, 2, 1, 4], 0].tolist() == [0, 1, 2, 3, 5, 6, 7]
+    caught(
+        "out of bounds", k.scatter_kernel, "x.scatter", lambda: k.scatter_kernel[(1,)](new, index, 12),
+        argument="x_ptr", index=176, bounds=(0, 160),
+    )  # fmt: skip

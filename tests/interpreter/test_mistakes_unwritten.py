@@ -175,7 +175,8 @@ def test_adding_to_what_nobody_wrote_is_caught_with_and_without_atomics(dtype):
     )
     caught(
         "unwritten", k.atomic_kernel, "tl.atomic_add", lambda: k.atomic_kernel[(1,)](out, BLOCK=4),
-        argument="out_ptr", index=0, says="the value that this atomic updates depends on out_ptr[0], which this line read and nobody has",
+        argument="out_ptr", index=0,
+        says="the value that this atomic updates depends on out_ptr[0], which this line read and nobody has written",
     )  # fmt: skip
     out.zero_()
     k.accumulate_kernel[(1,)](out, 4, BLOCK=4)

@@ -160,3 +160,19 @@ def two_of_one_kernel(first_ptr, second_ptr, out_ptr, BLOCK: tl.constexpr):
     """One tensor passed twice."""
     lanes = tl.arange(0, BLOCK)
     tl.store(out_ptr + lanes, tl.load(first_ptr + lanes) + tl.load(second_ptr + lanes))
+
+
+@triton.jit
+def gather_kernel(x_ptr, index_ptr, out_ptr, known, described):
+    """out[i] = row index[i] of x, for the first `known` of 8 indices; x is described as [described, 16]."""
+    x = tl.make_tensor_descriptor(x_ptr, [described, 16], [16, 1], [1, 16])
+    lanes = tl.arange(0, 8)
+    block = x.gather(tl.load(index_ptr + lanes, mask=lanes < known), 0)
+    tl.store(out_ptr + lanes[:, None] * 16 + tl.arange(0, 16)[None, :], block)
+
+
+@triton.jit
+def scatter_kernel(x_ptr, index_ptr, described):
+    x = tl.make_tensor_descriptor(x_ptr, [described, 16], [16, 1], [1, 16])
+    lanes = tl.arange(0, 8)
+    x.scatter(tl.zeros((8, 16), tl.float32) + lanes[:, None], tl.load(index_ptr + lanes), 0)
