@@ -2,7 +2,7 @@
 
     python -m tests.gpu.device_semantics record FOLDER      on a GPU: every probe -> FOLDER/device_semantics.npz
     python -m tests.gpu.device_semantics interpret FILE     with TRITON_INTERPRET=1, on a CPU: outputs and errors -> FILE
-    python -m tests.gpu.device_semantics compile [FOLDER]   without a GPU: does every probe compile for sm_90?
+    python -m tests.gpu.device_semantics compile            without a GPU: does every probe compile for sm_90?
 
 The record (tests/interpreter/device_semantics.npz) holds outputs only, since inputs follow from seeds. An output that is compared
 bit for bit and does not compress is kept as every n-th element and a hash of all; one compared within a bound, as every n-th.

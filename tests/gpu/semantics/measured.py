@@ -40,7 +40,7 @@ def _line(probe: Probe, out: Bits) -> str:
         scale = np.asarray(probe.rule.scale(inputs)).ravel()
         share = np.abs(values - truth)[both] / np.where(scale == 0, 1, scale)[both]
         worst = np.log2(max(share.max(initial=0), 2.0**-60))
-        tail += f"; error / magnitudes at most 2^{worst:.1f}, bound 2^{np.log2(probe.rule.eps):.0f}"
+        tail += f"; error / magnitudes at most 2^{worst:.1f}, two ways may differ by 2^{np.log2(probe.rule.eps):.0f}"
     if odd:
         tail += f"; {odd} finite where the truth is not, or the other way round"
     if "whole numbers" in probe.name and " sum " in probe.name and out.dtype in ("fp16", "bf16"):
