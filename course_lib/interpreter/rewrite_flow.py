@@ -4,9 +4,9 @@ import ast
 import builtins
 from typing import Any
 
+from .names import ALLOWED_BUILTINS, LIBRARY_MODULE, may_be_seen
 from .refusals import Found, is_unrolled
 from .rewrite import Words, call, later
-from .runtime import ALLOWED_BUILTINS, LIBRARY_MODULE, may_be_seen
 
 _MISSING = object()
 
