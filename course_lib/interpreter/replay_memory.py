@@ -167,7 +167,7 @@ class ReplayMemory:
             import torch
 
             size = self._sizes[index]
-            tensor = torch.empty(size, dtype=torch.uint8)  # the canary is planted in it
+            tensor = canary.plant(torch.zeros(size, dtype=torch.uint8))  # nothing may be left of what lay there before
             now = Storage(tensor.data_ptr(), size).view(1)
             self._places[index] = _Place(tensor, now, now.copy(), np.zeros(size, bool), np.full(size, FRESH, np.uint8))
         return self._places[index]

@@ -26,6 +26,8 @@ MAX_FLOATS = 16
 
 
 def main(folder: str) -> None:
+    import torch  # noqa: F401 - before `enable`, which plants the canary in torch's new memory
+
     from . import switch
 
     root = Path(folder)

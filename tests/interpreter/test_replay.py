@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_lib.interpreter import replay_process
+from course_lib.interpreter import canary, replay_process
 from course_lib.interpreter.recording import record
 from course_lib.interpreter.replay import Recording, replay, replay_all
+from course_lib.interpreter.replay_memory import ReplayMemory, Unexplained
 
 from . import replay_answers as answers
 
@@ -188,6 +189,18 @@ def test_another_text_than_the_one_that_ran_shows_in_the_output(replays):
 )
 def test_a_forged_recording_is_refused(replays, name, words):
     assert words in replays[name][1].reason
+
+
+def test_memory_of_a_replay_holds_nothing_of_what_lay_there_before():
+    """A recorded value is compared with it: what a freed buffer had left would pass as explained."""
+    for _ in range(20):
+        torch.full((4096,), 7, dtype=torch.uint8)
+        memory = ReplayMemory([4096], [])
+        memory.find({"storage": 0, "bytes": torch.arange(4096).to(torch.uint8)})
+        place = {"storage": 0, "dtype": "float32", "offset": 0, "size": [1024], "stride": [1]}
+        with pytest.raises(Unexplained, match="1024 of 1024 elements, first at index 0"):
+            memory.explain("argument x_ptr", place, False)
+        assert memory.tensor(place | {"dtype": "int64", "size": [512]}).unique().tolist() == [canary.WORD]
 
 
 def test_a_kernel_without_end_is_stopped_at_the_limit():
