@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from .dot import product
-from .numpy_types import computed, from_memory, stored, to_memory
-from .rounding import float_to_int, flushed, fused, larger_of, narrow, remainder, smaller_of, to_float
+from .builder_casts import Casts
+from .builder_dot import Products
+from .numpy_types import from_memory, to_memory
+from .rounding import flushed, fused, larger_of, narrow, remainder, smaller_of
 from .values import WRAPPED, Doubt, Origin, Value, joined, unless_decided, without
 
 INT32_LIMIT = 2**31
@@ -51,8 +52,8 @@ def magnitude(value: Value) -> int:
     return value.bound
 
 
-class Arithmetic:
-    """Mixin of the builder: casts, unary, binary and ternary operations, tl.dot. `self.launch` is the running Launch."""
+class Arithmetic(Casts, Products):
+    """Mixin of the builder: unary, binary and ternary operations, casts, tl.dot. `self.launch` is the running Launch."""
 
     launch: Any
 
@@ -213,68 +214,6 @@ class Arithmetic:
         if self.launch.account is not None:
             self.launch.account.ledger.elementwise_flops += 2 * data.size
         return Value(data, dtype, doubt=joined(data.shape, x.doubt, y.doubt, z.doubt))
-
-    # -- casts ---------------------------------------------------------------------------------------------------------
-
-    def _cast(self, src: Value, dst_type: Any, toward_zero: bool = False) -> Value:
-        dtype = dst_type.scalar
-        if dtype.is_floating():
-            data = to_float(src.data, dtype, toward_zero)
-        elif src.dtype.scalar.is_floating():
-            data = float_to_int(src.data, computed(dtype))
-        else:
-            data = src.data.astype(computed(dtype))
-        whole = not dtype.is_floating() and dtype.int_bitwidth >= 32 and (dtype.is_int_signed() or dtype.int_bitwidth > 32)
-        return Value(data, dtype, doubt=src.doubt if whole else without(src.doubt, WRAPPED))  # low bits are right: a hash
-
-    def create_si_to_fp(self, src: Value, dst_type: Any) -> Value:
-        return self._cast(src, dst_type)
-
-    create_ui_to_fp = create_fp_to_si = create_fp_to_ui = create_fp_ext = create_fp_trunc = create_si_to_fp
-
-    def create_int_cast(self, src: Value, dst_type: Any, is_signed: bool) -> Value:
-        result = self._cast(src, dst_type)
-        if dst_type.scalar.int_bitwidth > src.dtype.scalar.int_bitwidth:
-            result.bound = src.bound
-        return result
-
-    def create_fp_to_fp(self, src: Value, dst_type: Any, rounding_mode: Any) -> Value:
-        before, after, toward_zero = src.dtype.scalar, dst_type.scalar, "RTZ" in str(rounding_mode)
-        if after.is_fp8() and (before.is_fp8() or before.is_fp64()):
-            raise self.launch.mistake("refused", f"no compiler casts {before} to {after}; go through tl.float32")
-        if toward_zero and after.is_fp8() and after.name not in ("fp8e5", "fp8e4b15"):
-            raise self.launch.mistake("refused", f"a cast to {after} rounds to nearest only; drop fp_downcast_rounding")
-        return self._cast(src, dst_type, toward_zero)
-
-    def create_bitcast(self, src: Value, dst_type: Any) -> Value:
-        target = dst_type.scalar
-        bits = to_memory(src.data, src.dtype)
-        if target.is_ptr() and bits.dtype.itemsize < 8:
-            raise self.launch.mistake("refused", f"{src.dtype.scalar} is too narrow for an address; use an int64")
-        data = from_memory(bits.view(stored(target)), target) if not target.is_ptr() else bits.view(np.uint64)
-        return Value(data, target, src.arg, src.doubt)
-
-    create_int_to_ptr = create_ptr_to_int = create_bitcast
-
-    # -- matrix products -----------------------------------------------------------------------------------------------
-
-    def create_dot(self, a: Value, b: Value, d: Value, input_precision: Any, max_num_imprecise_acc: Any) -> Value:
-        """See dot.py for the numbers; a doubtful factor makes its whole row or column of the product doubtful."""
-        wanted = {"int8": "int32", "fp64": "fp64"}.get(a.dtype.scalar.name)
-        into = d.dtype.scalar
-        if (wanted and into.name != wanted) or (into.is_int() and (a.dtype.scalar.is_fp8() or a.dtype.scalar.is_fp16())):
-            raise self.launch.mistake("refused", f"tl.dot of {a.dtype.scalar} cannot add up in {into}; use {wanted or 'fp32'}")
-        data, kind = product(a.data, b.data, d.data, a.dtype.scalar.name, input_precision)
-        if self.launch.account is not None:
-            *batch, m, k = a.data.shape
-            self.launch.account.dot(kind, 2 * math.prod(batch) * m * b.data.shape[-1] * k, self.launch.line())
-        doubt = None
-        if a.doubt is not None or b.doubt is not None or d.doubt is not None:
-            rows = np.bitwise_or.reduce(a.doubt.kinds, axis=-1, keepdims=True) if a.doubt else np.uint8(0)
-            columns = np.bitwise_or.reduce(b.doubt.kinds, axis=-2, keepdims=True) if b.doubt else np.uint8(0)
-            origins = {k: v for side in (d, b, a) if side.doubt for k, v in side.doubt.origins.items()}
-            doubt = joined(data.shape, d.doubt, Doubt(np.broadcast_to(rows | columns, data.shape), origins))
-        return Value(data, d.dtype.scalar, doubt=doubt)
 
 
 def _install() -> None:

@@ -5,7 +5,7 @@ import pytest
 import torch
 import triton.language as tl
 
-from course_lib.interpreter import builder_arithmetic, builder_memory, reductions, rounding, runtime
+from course_lib.interpreter import builder_arithmetic, builder_casts, builder_memory, reductions, rounding, runtime
 from course_lib.interpreter.builder import CourseBuilder
 from course_lib.interpreter.values import Value
 
@@ -67,10 +67,10 @@ MUTANTS = {
         lambda: run(arithmetic.test_shifts_fill_with_the_sign_only_where_there_is_one, name="int32", seed=1, n=50)),
     "fma rounds its product": (builder_arithmetic, "fused", unfused, arithmetic.test_fma_keeps_what_a_rounded_product_loses),
     "float64 reaches bf16 through float32": (
-        builder_arithmetic, "to_float", through_float32,
+        builder_casts, "to_float", through_float32,
         lambda: casts.test_an_int64_is_rounded_once_on_its_way_to_a_narrow_float()),
     "floats are rounded to integers": (
-        builder_arithmetic, "float_to_int", lambda values, target: np.rint(values).astype(target),
+        builder_casts, "float_to_int", lambda values, target: np.rint(values).astype(target),
         lambda: run(casts.test_float_to_int_cuts_towards_zero, name="fp32", to="int32", seed=1, n=50)),
     "a bf16 sum is kept in float32": (
         reductions, "_summed_in_steps", lambda data, dtype, axis: data.sum(axis),
