@@ -24,6 +24,10 @@ def assigned(value: Any) -> Any:
     if isinstance(value, (tuple, list, tl.tuple)):
         items = [assigned(item) for item in value]
         return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    if isinstance(value, str):
+        raise builder.launch.mistake(
+            "refused", f"a variable holds tensors, not the text {value!r}; write name: tl.constexpr = ..."
+        )
     return semantic.to_tensor(value, False)
 
 

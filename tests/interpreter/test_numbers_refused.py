@@ -296,6 +296,18 @@ def f_string_kernel(x, n):
 
 
 @triton.jit
+def text_kernel(x, n):
+    text = "a text"
+    tl.store(x, len(text))
+
+
+@triton.jit
+def shape_kernel(x, n):
+    shape = (4, 4)
+    tl.store(x, tl.sum(tl.zeros(shape, tl.float32)))
+
+
+@triton.jit
 def print_kernel(x, n):
     print(n)
 
@@ -367,6 +379,7 @@ MEANT = [
     (float_bound_kernel, "must be integers"), (global_kernel, "the global NUMBER, a int; write NUMBER = tl.constexpr.7."),
     (helper_kernel, "the global plain_helper, a function; put @triton.jit on it"), (builtin_kernel, "has no abs.*use tl.abs"),
     (enumerate_kernel, "has no sum"), (int_of_tensor_kernel, r"int\(\) is for constants"), (f_string_kernel, "f-string"),
+    (text_kernel, "not the text 'a text'"), (shape_kernel, "constexpr"),
     (print_kernel, "needs a text first"), (recursive_kernel, "calls itself"), (power_kernel, r"\*\*"),
     (odd_range_kernel, "power of 2"), (odd_shape_kernel, "power of 2"), (other_without_mask_kernel, "without `mask`"),
     (int_mask_kernel, "mask is made of comparisons"), (static_assert_kernel, "static_assert is for constants"),
