@@ -237,6 +237,7 @@ else:
     raise SystemExit("no mistake was told")
 
 from triton.runtime.jit import JITFunction
+from course_lib.interpreter import compiled_only
 from course_lib.interpreter.recording import record
 from course_lib.interpreter.replay import replay
 
@@ -244,7 +245,7 @@ def device(self, src, dst, *_, grid, warmup, **__):
     "Stands in for a GPU: what tuned_kernel computes."
     dst.copy_(src * 2)
 
-JITFunction.run = device
+JITFunction.run, compiled_only._has_device = device, lambda: True
 answers.tuned_kernel._do_bench = lambda launch, quantiles: [launch(), 1.0, 1.0, 1.0][1:]  # measures each configuration
 with record() as tape:
     out = answers.tuned(x)
