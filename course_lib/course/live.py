@@ -80,7 +80,7 @@ def _recorder() -> Callable:
     """What writes launches down; where no kernel can be launched, what says why."""
     now = triton_entry.state()
     if now.can_launch:
-        from ..interpreter.recording import record
+        from ..interpreter.recorded.recording import record
 
         return record
 

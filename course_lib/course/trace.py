@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ..hardware import GpuSpec
-    from ..interpreter.books import LaunchLedger
     from ..interpreter.compiled import CompileReport
+    from ..interpreter.counts.books import LaunchLedger
     from ..interpreter.trace import Traced, TracedLaunch
 
 TARGETS = ("sm_75", "sm_80", "sm_90", "gfx942")  # T4, A100, H100, MI300
@@ -94,8 +94,8 @@ def _compiled(traced: "Traced", targets: Sequence[str]) -> "tuple[list[CompileRe
 
     Says on stdout that it is at work, since a new kernel takes seconds.
     """
-    from ..interpreter.kernel_parts import SourceError
-    from ..interpreter.kernel_text import RefusedText
+    from ..interpreter.text.kernel_parts import SourceError
+    from ..interpreter.text.kernel_text import RefusedText
 
     if not targets or not traced.launches:
         return [], ""
@@ -109,7 +109,7 @@ def _compiled(traced: "Traced", targets: Sequence[str]) -> "tuple[list[CompileRe
 
 def _reports(traced: "Traced", targets: Sequence[str]) -> "list[CompileReport]":
     if traced.tape is not None:
-        from ..interpreter.recorded_compile import compile_recordings
+        from ..interpreter.recorded.recorded_compile import compile_recordings
 
         return compile_recordings([traced.tape], targets, cached=True)[0]
     from ..interpreter.compiled import Launch, compile_reports
@@ -122,7 +122,7 @@ def _reports(traced: "Traced", targets: Sequence[str]) -> "list[CompileReport]":
 
 def _kind(launch: "TracedLaunch") -> tuple:
     """Equal for launches that compile to the same code; where unsure, different."""
-    from ..interpreter.kernel_parts import python_function
+    from ..interpreter.text.kernel_parts import python_function
 
     function = python_function(launch.kernel)
     given = dict(zip(function.__code__.co_varnames, launch.args, strict=False)) | dict(launch.kwargs)

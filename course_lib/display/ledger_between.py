@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..interpreter.books import SourceLine
+from ..interpreter.counts.books import SourceLine
 from ..interpreter.trace import TracedLaunch
 from .ledger_findings import SHARE, Finding
 from .ledger_numbers import bytes_text

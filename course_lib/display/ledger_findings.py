@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..interpreter.books import SECTOR_BYTES, LaunchLedger, SourceLine, Touched, Traffic
+from ..interpreter.counts.books import SECTOR_BYTES, LaunchLedger, SourceLine, Touched, Traffic
 from .ledger_numbers import bytes_text, program_index, share_text, times_text
 
 REREADS, COALESCING, SHARE = 1.5, 0.5, 0.05

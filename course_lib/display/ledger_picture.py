@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..interpreter.books import LaunchLedger, Touched
+from ..interpreter.counts.books import LaunchLedger, Touched
 from .ledger_numbers import program_index, shape_text
 
 PIXELS = 512  # cells along one side, at most: as many as a figure has pixels there

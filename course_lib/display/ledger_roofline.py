@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..hardware import GpuSpec, all_specs, find_spec
-from ..interpreter.books import LaunchLedger
+from ..interpreter.counts.books import LaunchLedger
 from .ledger_numbers import intensity_text, seconds_text
 from .style import COLOURS, GREY, axes
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ..interpreter.books import LaunchLedger, SourceLine, Traffic
+from ..interpreter.counts.books import LaunchLedger, SourceLine, Traffic
 from ..interpreter.trace import TracedLaunch
 from .ledger_cells import WASTE, Cells, Column
 from .ledger_findings import Finding

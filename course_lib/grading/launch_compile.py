@@ -12,7 +12,7 @@ def compiled(cases: Sequence[tuple[Criterion, dict, Mapping[str, Any]]], cached:
     """Compiled evidence for each (criterion, case, attempt) whose launches were replayed; what is equal is compiled once."""
     if not cases:
         return []
-    from ..interpreter.recorded_compile import compile_recordings
+    from ..interpreter.recorded.recorded_compile import compile_recordings
 
     tapes: dict[tuple[str, ...], list[int]] = {}
     for place, (criterion, *_) in enumerate(cases):

@@ -54,7 +54,7 @@ def wants_launches(exercise: Exercise, cell: str) -> bool:
 
 def inputs_of(run: Any, case: dict) -> list[Any]:
     """The tensors that a runner hands to the learner's function, layout and all: it is called with a function that looks."""
-    from ..interpreter.replay import Copies
+    from ..interpreter.recorded.replay import Copies
 
     seen: list[Any] = []
 
@@ -101,7 +101,7 @@ def _replayed(
 ) -> list[dict]:
     if not cases:
         return []
-    from ..interpreter.replay import Recording, replay_all
+    from ..interpreter.recorded.replay import Recording, replay_all
 
     recordings = []
     for criterion, case, attempt in cases:

@@ -1,11 +1,13 @@
 """Triton without a GPU: right numbers, exact counts, caught mistakes, compiled proof.
 
-Entry      entry.py decides, before Triton is imported, whether kernels are interpreted or compiled
-Numbers    a launch runs on numpy with the roundings of compiled code (launch.py, builder*.py, formats.py)
-Mistakes   accesses out of bounds, values that nobody wrote, races, wrapped addresses: faults.py, access.py, values.py
-Counts     `with ledger() as book`: bytes, sectors and FLOPs for each argument and source line (books.py, accounting.py)
-Compiled   `compile_report(kernel, args, targets=...)`: what the compiler makes of a kernel for real GPUs (compiled/)
-Recorded   launches written down beside the learner's code, replayed in a clean process (recording.py, replay.py)
+entry.py, after_import.py   before Triton is imported: interpret or compile; right after it: numbers and checks on
+switch.py, launch.py        on and off, `with ledger()`; one launch, program after program
+source/                     a kernel's source as a Python function, and triton.language while it runs
+numbers/                    arithmetic with the roundings of compiled code
+mistakes/                   what a launch may touch, what nobody wrote, races, and how a mistake is told
+counts/                     bytes, sectors and FLOPs for each argument and source line
+compiled/                   `compile_report`: what the compiler makes of a kernel for real GPUs, in a process of its own
+text/, recorded/            a kernel as a module's text; launches written down, replayed and counted in a clean process
 
 Importing this package imports neither Triton nor torch; its names below are loaded at their first use.
 """
@@ -15,16 +17,16 @@ from typing import Any
 
 _HOME = {
     "Checks": "watch",
-    "KernelMistake": "faults",
-    "NotEmulated": "faults",
-    "Ledger": "books",
-    "LaunchLedger": "books",
-    "Traffic": "books",
+    "KernelMistake": "mistakes.faults",
+    "NotEmulated": "mistakes.faults",
+    "Ledger": "counts.books",
+    "LaunchLedger": "counts.books",
+    "Traffic": "counts.books",
     "disable": "switch",
     "enable": "switch",
     "enabled": "switch",
     "ledger": "switch",
-    "ledger_of": "replay",
+    "ledger_of": "recorded.replay",
     "compile_report": "compiled",
 }
 __all__ = sorted(_HOME)

@@ -5,7 +5,7 @@ from typing import Any
 
 from triton.runtime import driver
 
-from .faults import NotEmulated
+from .mistakes.faults import NotEmulated
 
 
 def guarded(run: Callable[..., Any]) -> Callable[..., Any]:

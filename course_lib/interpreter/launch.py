@@ -14,15 +14,15 @@ from triton.runtime.interpreter import GridExecutor
 from triton.runtime.jit import TensorWrapper, mangle_type
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from . import language
-from .accounting import Account
-from .books import LaunchLedger
-from .builder import builder, semantic
-from .faults import KernelMistake
-from .memory import Memory
-from .numpy_types import COMPUTED
-from .races import unravel
-from .rewrite import codes, rewritten
+from .counts.accounting import Account
+from .counts.books import LaunchLedger
+from .mistakes.faults import KernelMistake
+from .mistakes.memory import Memory
+from .mistakes.races import unravel
+from .numbers.builder import builder, semantic
+from .numbers.numpy_types import COMPUTED
+from .source import language
+from .source.rewrite import codes, rewritten
 from .targets import Target, gpu_target
 from .values import Value
 from .watch import Checks, Launch
@@ -122,7 +122,7 @@ def _run_programs(fn: Callable, launch: Launch, values: dict[str, Any]) -> None:
 
 def _where(error: BaseException, launch: Launch) -> Any:
     """The learner's line in a traceback (the frame itself is gone)."""
-    from .faults import Place
+    from .mistakes.faults import Place
     from .watch import _source_line
 
     found, trace = None, error.__traceback__

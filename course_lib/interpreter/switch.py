@@ -15,11 +15,12 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import InterpretedFunction
 from triton.runtime.jit import JITFunction
 
-from . import canary, entry, versions
-from .books import LaunchLedger, Ledger
+from . import entry, versions
 from .compiled_only import guarded
+from .counts.books import LaunchLedger, Ledger
 from .launch import run_grid
-from .rewrite import rewritten
+from .mistakes import canary
+from .source.rewrite import rewritten
 from .targets import target as target_of
 from .watch import NONE, Checks
 

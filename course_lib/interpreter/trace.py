@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from . import entry
-from .books import LaunchLedger, Ledger
-from .kernel_parts import inner_function, python_function
+from .counts.books import LaunchLedger, Ledger
+from .text.kernel_parts import inner_function, python_function
 
 NEVER = (0, 0, 0)  # the grid of a launch that did not run
 
@@ -82,7 +82,7 @@ def trace(
 
 
 def _gluon(kernel: Callable, name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:
-    from .faults import NotEmulated
+    from .mistakes.faults import NotEmulated
 
     why = f"{name} is a Gluon kernel, which only a GPU runs: nothing is counted here. What it compiles to can be shown"
     return Traced([_only_compiled(kernel, name, args, kwargs)], mistake=NotEmulated("refused", None, why))
@@ -94,7 +94,7 @@ def _only_compiled(kernel: Callable, name: str, args: Sequence[Any], kwargs: Map
 
 
 def _interpreted(call: Callable, args: Sequence[Any], kwargs: Mapping[str, Any], config: dict[str, int] | None) -> Traced:
-    from .faults import KernelMistake
+    from .mistakes.faults import KernelMistake
     from .switch import interpreting, ledger
 
     traced = Traced()
@@ -127,7 +127,7 @@ def _on_device(
     What a host function computes from a launch's result is therefore computed from memory that nobody wrote; a function that
     decides by such a value has to be traced kernel by kernel.
     """
-    from .replay import ledger_of
+    from .recorded.replay import ledger_of
 
     if not kernel:
         return _recorded(function, args, kwargs, config)
@@ -152,9 +152,9 @@ def _chosen(kernel: Any, config: dict[str, int] | None) -> dict[str, Any]:
 
 def _recorded(function: Callable, args: Sequence[Any], kwargs: Mapping[str, Any], config: dict[str, int] | None) -> Traced:
     """A host function on a GPU: its launches on a tape, replayed. A storage's number stands for its address."""
-    from .recording import record
-    from .replay import replay
-    from .replay_worker import tensors_of
+    from .recorded.recording import record
+    from .recorded.replay import replay
+    from .recorded.replay_worker import tensors_of
 
     with record(run=False, config=config) as tape:
         function(*args, **kwargs)
@@ -173,7 +173,7 @@ def _recorded(function: Callable, args: Sequence[Any], kwargs: Mapping[str, Any]
 
 def _from_child(error: RuntimeError) -> Exception:
     """The mistake that a child process told in words; any other error is raised."""
-    from .faults import KernelMistake
+    from .mistakes.faults import KernelMistake
 
     if ", line " not in str(error):
         raise error

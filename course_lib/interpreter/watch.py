@@ -5,12 +5,12 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from .books import SourceLine
-from .faults import KernelMistake, Place
-from .memory import Memory
+from .counts.books import SourceLine
+from .mistakes.faults import KernelMistake, Place
+from .mistakes.memory import Memory
 
 if TYPE_CHECKING:
-    from .accounting import Account
+    from .counts.accounting import Account
     from .targets import Target
 
 

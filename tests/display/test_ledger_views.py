@@ -19,9 +19,9 @@ from course_lib.display.ledger_picture import NOBODY, NOTHING, PIXELS, panel_fig
 from course_lib.display.ledger_roofline import floors, gpu_named, ledger_roofline
 from course_lib.display.ledger_table import argument_cells, line_cells
 from course_lib.hardware import spec
-from course_lib.interpreter.books import LaunchLedger, Touched, Traffic
 from course_lib.interpreter.compiled import CompileReport, TargetReport
-from course_lib.interpreter.faults import KernelMistake, Place
+from course_lib.interpreter.counts.books import LaunchLedger, Touched, Traffic
+from course_lib.interpreter.mistakes.faults import KernelMistake, Place
 from course_lib.interpreter.trace import TracedLaunch, trace
 from tests.interpreter.kernels import copy, flash, matmul, waste
 

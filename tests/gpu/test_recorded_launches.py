@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from course_lib.interpreter import ledger_of
-from course_lib.interpreter.recording import record
-from course_lib.interpreter.replay import Recording, replay_all
+from course_lib.interpreter.recorded.recording import record
+from course_lib.interpreter.recorded.replay import Recording, replay_all
 from tests.interpreter import replay_answers as answers
 
 pytestmark = pytest.mark.gpu

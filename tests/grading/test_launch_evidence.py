@@ -17,7 +17,7 @@ from course_lib.grading.judging import conclude, plan
 from course_lib.grading.launch_compile import compiled
 from course_lib.grading.launches import inputs_of, with_launch_evidence
 from course_lib.grading.outcome import State
-from course_lib.interpreter.recording import record
+from course_lib.interpreter.recorded.recording import record
 
 from . import launch_answers as answers
 from . import launch_runner as runner

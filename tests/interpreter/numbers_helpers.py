@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from course_lib.interpreter import switch
-from course_lib.interpreter.formats import NARROW, decode, encode, round_to, ulp_distance
+from course_lib.interpreter.numbers.formats import NARROW, decode, encode, round_to, ulp_distance
 
 MODEST, MANY = settings(deadline=None, max_examples=12), settings(deadline=None, max_examples=60)
 TORCH = {

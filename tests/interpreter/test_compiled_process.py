@@ -9,7 +9,7 @@ import triton
 import triton.language as tl
 
 from course_lib.interpreter.compiled import Launch, cache, compile_report, compile_reports, proof
-from course_lib.interpreter.kernel_source import KernelSource, self_contained
+from course_lib.interpreter.text.kernel_source import KernelSource, self_contained
 from tests.interpreter.kernels.copy import copy_kernel
 
 pytestmark = pytest.mark.compile

@@ -285,8 +285,9 @@ def test_lab_comes_first_here_as_well_and_nothing_is_imported_in_lab_before_it_d
     ours = ast.parse((ROOT / "tests/conftest.py").read_text()).body
     foreign = [ast.unparse(n) for n in ours if isinstance(n, (ast.Import, ast.ImportFrom)) and "torch" in ast.unparse(n)]
     assert foreign == []
-    lines = [ast.unparse(n) for n in ast.parse((ROOT / "course_lib/lab.py").read_text()).body[1:3]]
-    assert lines == ["from .interpreter import entry as _triton_entry", "_triton_entry.for_notebook()"]
+    lines = [ast.unparse(n) for n in ast.parse((ROOT / "course_lib/lab.py").read_text()).body[1:5]]
+    imports = ["from .interpreter import after_import as _triton_import", "from .interpreter import entry as _triton_entry"]
+    assert lines == [*imports, "_triton_entry.for_notebook()", "_triton_import.arm()"]
     assert NOTEBOOKS
     assert first_import("%env A=b\nimport torch\nfrom course_lib import lab") == "import torch"
 

@@ -6,7 +6,7 @@ from fnmatch import fnmatch
 import pytest
 
 from course_lib.interpreter.compiled import compile_reports, proof
-from course_lib.interpreter.kernel_source import self_contained
+from course_lib.interpreter.text.kernel_source import self_contained
 from tests.interpreter import other_triton
 from tests.interpreter.kernel_registry import EXEMPT, ROOT, claims
 

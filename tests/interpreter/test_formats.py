@@ -10,8 +10,8 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from course_lib.interpreter import formats
-from course_lib.interpreter.formats import NARROW, decode, encode, round_to, ulp_distance
+from course_lib.interpreter.numbers import formats
+from course_lib.interpreter.numbers.formats import NARROW, decode, encode, round_to, ulp_distance
 
 TORCH = {
     "bf16": torch.bfloat16,

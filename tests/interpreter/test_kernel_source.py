@@ -10,7 +10,7 @@ import pytest
 import triton
 import triton.language as tl
 
-from course_lib.interpreter.kernel_source import SourceError, self_contained
+from course_lib.interpreter.text.kernel_source import SourceError, self_contained
 from tests.interpreter.kernels.copy import copy_kernel
 from tests.interpreter.kernels.flash import flash_kernel
 from tests.interpreter.kernels.matmul import matmul_kernel

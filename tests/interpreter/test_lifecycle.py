@@ -18,7 +18,7 @@ from triton.runtime.interpreter import GridExecutor, InterpretedFunction, Interp
 
 from course_lib import interpreter
 from course_lib.interpreter import after_import, launch, switch, versions
-from course_lib.interpreter.faults import KernelMistake
+from course_lib.interpreter.mistakes.faults import KernelMistake
 
 from .entry_helpers import ROOT, environment, python
 from .faults import bounds

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib.interpreter import tell
+from course_lib.interpreter.mistakes import tell
 from course_lib.interpreter.values import MASKED_OFF
 
 from .faults import doubts
@@ -90,7 +90,7 @@ NOT_OF_VALUES = {
 
 
 def test_no_operation_of_the_builder_is_left_out(monkeypatch):
-    from course_lib.interpreter.builder import CourseBuilder
+    from course_lib.interpreter.numbers.builder import CourseBuilder
 
     asked = set()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from course_lib.interpreter import canary
+from course_lib.interpreter.mistakes import canary
 
 from .faults import unwritten as k
 from .faults.told import caught, checked, checks_on  # noqa: F401

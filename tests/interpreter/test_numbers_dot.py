@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from course_lib.interpreter import KernelMistake, switch
-from course_lib.interpreter.rounding import cut_to_tf32, tf32
+from course_lib.interpreter.numbers.rounding import cut_to_tf32, tf32
 
 from .numbers_helpers import MODEST, TORCH, empty, interpreted, random_floats, rounded, seeds, tensor, values
 

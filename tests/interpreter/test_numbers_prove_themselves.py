@@ -5,8 +5,9 @@ import pytest
 import torch
 import triton.language as tl
 
-from course_lib.interpreter import builder_arithmetic, builder_casts, builder_memory, reductions, rounding, runtime
-from course_lib.interpreter.builder import CourseBuilder
+from course_lib.interpreter.numbers import builder_arithmetic, builder_casts, builder_memory, reductions, rounding
+from course_lib.interpreter.numbers.builder import CourseBuilder
+from course_lib.interpreter.source import runtime
 from course_lib.interpreter.values import Value
 
 from . import (

@@ -441,7 +441,7 @@ def test_inline_assembly_is_refused_by_its_text():
 
 
 def test_an_operation_that_is_not_known_is_refused_by_its_name():
-    from course_lib.interpreter.builder import CourseBuilder
+    from course_lib.interpreter.numbers.builder import CourseBuilder
 
     with pytest.raises(NotEmulated, match="the operation warp_dance is not emulated"):
         CourseBuilder().create_warp_dance()

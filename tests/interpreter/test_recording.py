@@ -10,11 +10,11 @@ import triton.language as tl
 
 from course_lib.grading.inside.border import pack, unpack
 from course_lib.interpreter import switch
-from course_lib.interpreter.faults import KernelMistake
-from course_lib.interpreter.kernel_text import RefusedText, check_text, constant
-from course_lib.interpreter.recorded_arguments import RecordingError
-from course_lib.interpreter.recording import record
-from course_lib.interpreter.replay import ledger_of
+from course_lib.interpreter.mistakes.faults import KernelMistake
+from course_lib.interpreter.recorded.recorded_arguments import RecordingError
+from course_lib.interpreter.recorded.recording import record
+from course_lib.interpreter.recorded.replay import ledger_of
+from course_lib.interpreter.text.kernel_text import RefusedText, check_text, constant
 
 from . import replay_answers as answers
 
@@ -187,7 +187,7 @@ def test_texts_that_reach_beyond_triton_are_refused(text, words):
 
 @pytest.mark.parametrize("expression", ["None", "-3", "(1, 'a', [2.5])", "_language.dtype('fp32')", "_language.constexpr(4)"])
 def test_constants_come_back_equal(expression):
-    from course_lib.interpreter.kernel_constants import expression as write
+    from course_lib.interpreter.text.kernel_constants import expression as write
 
     assert write(constant(expression)) == expression
 
@@ -238,8 +238,8 @@ else:
 
 from triton.runtime.jit import JITFunction
 from course_lib.interpreter import compiled_only
-from course_lib.interpreter.recording import record
-from course_lib.interpreter.replay import replay
+from course_lib.interpreter.recorded.recording import record
+from course_lib.interpreter.recorded.replay import replay
 
 def device(self, src, dst, *_, grid, warmup, **__):
     "Stands in for a GPU: what tuned_kernel computes."

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from course_lib.interpreter import canary, replay_process
-from course_lib.interpreter.recording import record
-from course_lib.interpreter.replay import Recording, replay, replay_all
-from course_lib.interpreter.replay_memory import ReplayMemory, Unexplained
+from course_lib.interpreter.mistakes import canary
+from course_lib.interpreter.recorded import replay_process
+from course_lib.interpreter.recorded.recording import record
+from course_lib.interpreter.recorded.replay import Recording, replay, replay_all
+from course_lib.interpreter.recorded.replay_memory import ReplayMemory, Unexplained
 
 from . import replay_answers as answers
 

@@ -2,7 +2,7 @@
 
 `run(entry, case)` comes from a runner; whatever it does, `attempt` returns (or, for a dead process, its parent says so).
 `observe(entry, case)` gathers evidence beside the output (counts, a compile report, times); without it there is none.
-`recorder()` is a block that writes down the kernels launched inside it (course_lib.interpreter.recording.record).
+`recorder()` is a block that writes down the kernels launched inside it (course_lib.interpreter.recorded.recording.record).
 """
 
 import contextlib

@@ -65,7 +65,7 @@ def recorder_of(jobs: list[dict]):
     """What writes launches down, when a job asks for it and Triton and the course are here; else None."""
     if any(job["launches"] for job in jobs):
         with contextlib.suppress(ImportError):
-            return importlib.import_module("course_lib.interpreter.recording").record
+            return importlib.import_module("course_lib.interpreter.recorded.recording").record
     return None
 
 

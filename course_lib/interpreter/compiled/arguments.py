@@ -9,9 +9,9 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..kernel_constants import expression
-from ..kernel_parts import inner_function, python_function
-from ..kernel_source import KernelSource
+from ..text.kernel_constants import expression
+from ..text.kernel_parts import inner_function, python_function
+from ..text.kernel_source import KernelSource
 
 NOT_OPTIONS = ("grid", "warmup")
 ALSO_OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg")  # given by name they are options, parameters though they may be

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ..kernel_source import KernelSource, self_contained
+from ..text.kernel_source import KernelSource, self_contained
 from . import cache
 from .arguments import bind, describe, functions_in, with_choices
 from .child import SECONDS_PER_JOB, run_jobs

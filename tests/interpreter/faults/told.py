@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pytest
 
 from course_lib import interpreter
-from course_lib.interpreter.faults import KernelMistake
+from course_lib.interpreter.mistakes.faults import KernelMistake
 
 
 @contextmanager

@@ -1,0 +1,242 @@
+"""Arithmetic of the interpreter: numbers as compiled code has them, doubt carried along, overflow of int32 noticed.
+
+A bf16 or fp8 operation is done in float32 and rounded to nearest even, which is what a GPU does (exactly so for + - * /:
+float32 has more than twice bf16's digits, so rounding twice changes nothing).
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import triton.language as tl
+
+from ..values import WRAPPED, Doubt, Origin, Value, joined, unless_decided, without
+from .builder_casts import Casts
+from .builder_dot import Products
+from .numpy_types import from_memory, to_memory
+from .rounding import flushed, fused, larger_of, narrow, remainder, smaller_of
+
+INT32_LIMIT = 2**31
+_ONE_BIT = {  # arithmetic modulo 2, which numpy does not do with its bool
+    np.add: np.bitwise_xor, np.subtract: np.bitwise_xor, np.multiply: np.bitwise_and, np.left_shift: np.greater,
+}  # fmt: skip
+_erf32 = np.vectorize(math.erf, otypes=[np.float32])
+_erf64 = np.vectorize(math.erf, otypes=[np.float64])
+_LOG2_E = np.float32(1.4426950216293335)
+
+
+def _exp(x: np.ndarray) -> np.ndarray:
+    """2 ** (x log2 e) with the product rounded to float32, as compiled: an error that grows with |x|, 54 ulp at x = 60."""
+    return np.exp2(x * _LOG2_E) if x.dtype == np.float32 else np.exp(x)
+
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    return _erf32(flushed(x)) if x.dtype == np.float32 else _erf64(x)
+
+
+# Compiled float32 code takes a subnormal argument of these for zero (ex2, sqrt and rsqrt .approx.ftz, libdevice with ftz), and
+# exp2 gives no subnormal either. exp, log and log2 do not.
+_SPECIAL: dict[str, Callable] = {
+    "exp": _exp, "log": np.log, "log2": np.log2, "exp2": lambda x: flushed(np.exp2(flushed(x))),
+    "sqrt": lambda x: np.sqrt(flushed(x)), "sin": lambda x: np.sin(flushed(x)), "cos": lambda x: np.cos(flushed(x)),
+    "rsqrt": lambda x: (1 / np.sqrt(flushed(x).astype(np.float64))).astype(x.dtype), "erf": _erf,
+}  # fmt: skip
+
+
+def magnitude(value: Value) -> int:
+    """The largest magnitude among a value's integers, found once."""
+    if value.bound is None:
+        data = value.data
+        value.bound = max(abs(int(data.max())), abs(int(data.min()))) if data.size else 0
+    return value.bound
+
+
+class Arithmetic(Casts, Products):
+    """Mixin of the builder: unary, binary and ternary operations, casts, tl.dot. `self.launch` is the running Launch."""
+
+    launch: Any
+
+    # -- elementwise ---------------------------------------------------------------------------------------------------
+
+    def binary_op(self, lhs: Value, rhs: Value, op: Callable) -> Value:
+        dtype = lhs.dtype.scalar
+        if dtype.is_fp8() and not getattr(op, "extreme", False):
+            raise self.launch.mistake("refused", f"no GPU computes in {dtype}; convert it first: x.to(tl.float32)")
+        data = op(lhs.data, rhs.data)
+        if data.dtype != bool and dtype.is_floating():
+            data = narrow(data, dtype)
+            if self.launch.account is not None:
+                self.launch.account.ledger.elementwise_flops += data.size
+        doubt = None
+        if lhs.doubt is not None or rhs.doubt is not None:
+            doubt = joined(data.shape, lhs.doubt, rhs.doubt)
+        if data.dtype == bool:  # a comparison: no part of an address any more
+            doubt = without(doubt, WRAPPED)
+        return Value(data, tl.int1 if data.dtype == bool else dtype, doubt=doubt)
+
+    def unary_op(self, arg: Value, op: Callable) -> Value:
+        return Value(narrow(op(arg.data), arg.dtype.scalar), arg.dtype.scalar, doubt=arg.doubt)
+
+    def _special(self, name: str, arg: Value, op: Callable) -> Value:
+        if self.launch.account is not None:
+            self.launch.account.special(name, arg.data.size)
+        return self.unary_op(arg, op)
+
+    def _int_op(self, lhs: Value, rhs: Value, op: Callable, bound: Callable[[int, int], int]) -> Value:
+        """An integer operation that may wrap: `bound` says how large the result can get from the operands' magnitudes."""
+        if lhs.data.dtype == bool:
+            op = _ONE_BIT[op]
+        data = op(lhs.data, rhs.data)
+        dtype = lhs.dtype.scalar
+        doubt = None
+        if lhs.doubt is not None or rhs.doubt is not None:
+            doubt = joined(data.shape, lhs.doubt, rhs.doubt)
+        result = Value(data, dtype, doubt=doubt)
+        if dtype.is_int_signed() and dtype.int_bitwidth == 32:
+            most = bound(magnitude(lhs), magnitude(rhs))
+            if most < INT32_LIMIT:
+                result.bound = most
+            elif self.launch.checks.overflow:
+                exact = op(lhs.data.astype(np.int64), rhs.data.astype(np.int64))
+                wrapped = exact != data
+                if wrapped.any():
+                    line = self.launch.line()
+                    worst = int(exact.ravel()[int(np.flatnonzero(wrapped.ravel())[0])])
+                    origin = Origin(line.number, line.text, f"{worst:,} does not fit in int32")
+                    result.doubt = joined(
+                        data.shape, doubt, Doubt(wrapped.astype(np.uint8) * np.uint8(WRAPPED), {WRAPPED: origin})
+                    )
+        return result
+
+    def create_add(self, lhs: Value, rhs: Value) -> Value:
+        return self._int_op(lhs, rhs, np.add, lambda a, b: a + b)
+
+    def create_sub(self, lhs: Value, rhs: Value) -> Value:
+        return self._int_op(lhs, rhs, np.subtract, lambda a, b: a + b)
+
+    def create_mul(self, lhs: Value, rhs: Value) -> Value:
+        result = self._int_op(lhs, rhs, np.multiply, lambda a, b: a * b)
+        result.doubt = unless_decided(result.doubt, lhs, rhs, 0)
+        return result
+
+    def create_shl(self, lhs: Value, rhs: Value) -> Value:
+        return self._int_op(lhs, rhs, np.left_shift, lambda a, b: a << min(b, 64))
+
+    def create_fdiv(self, lhs: Value, rhs: Value) -> Value:
+        if lhs.dtype.scalar.is_bf16():
+            raise self.launch.mistake("refused", "no GPU divides in bf16; write x / y, which goes through float32")
+        if self.launch.account is not None:
+            self.launch.account.special("divide", max(lhs.data.size, rhs.data.size))
+        return self.binary_op(lhs, rhs, np.divide)
+
+    create_precise_divf = create_fdiv
+
+    def create_sdiv(self, lhs: Value, rhs: Value) -> Value:
+        """Towards zero, as C does and Triton does for its // (Python rounds down)."""
+        divisor = np.where(rhs.data == 0, rhs.data.dtype.type(1), rhs.data)
+        data = (lhs.data - np.fmod(lhs.data, divisor)) // divisor
+        return Value(data, lhs.dtype.scalar, doubt=joined(data.shape, lhs.doubt, rhs.doubt))
+
+    create_udiv = create_sdiv
+
+    def create_ashr(self, lhs: Value, rhs: Value) -> Value:
+        signed = np.dtype(f"i{lhs.data.itemsize}")
+        data = np.right_shift(lhs.data.view(signed), rhs.data.view(signed)).view(lhs.data.dtype)
+        return Value(data, lhs.dtype.scalar, doubt=joined(data.shape, lhs.doubt, rhs.doubt))
+
+    def create_and(self, lhs: Value, rhs: Value) -> Value:
+        result = self.binary_op(lhs, rhs, np.bitwise_and)
+        doubt = unless_decided(result.doubt, lhs, rhs, 0)
+        if doubt is not None and any(side.doubt is None and side.data.min() >= 0 for side in (lhs, rhs)):
+            doubt = without(doubt, WRAPPED)  # the low bits of a number that wrapped around are right: a hash
+        result.doubt = doubt
+        return result
+
+    def create_or(self, lhs: Value, rhs: Value) -> Value:
+        result = self.binary_op(lhs, rhs, np.bitwise_or)
+        result.doubt = unless_decided(result.doubt, lhs, rhs, ~lhs.data.dtype.type(0))
+        return result
+
+    def create_umulhi(self, lhs: Value, rhs: Value) -> Value:
+        bits = lhs.data.itemsize * 8
+        if bits == 64:
+            wide = [int(a) * int(b) >> 64 for a, b in np.broadcast(lhs.data.view(np.uint64), rhs.data.view(np.uint64))]
+            data = np.array(wide, np.uint64).reshape(np.broadcast_shapes(lhs.data.shape, rhs.data.shape))
+        else:
+            double, unsigned = np.dtype(f"u{bits // 4}"), np.dtype(f"u{bits // 8}")
+            wide = lhs.data.view(unsigned).astype(double) * rhs.data.view(unsigned).astype(double)
+            data = (wide >> double.type(bits)).astype(unsigned)
+        return Value(data.view(lhs.data.dtype), lhs.dtype.scalar, doubt=joined(data.shape, lhs.doubt, rhs.doubt))
+
+    # -- unary ---------------------------------------------------------------------------------------------------------
+
+    def create_iabs(self, arg: Value) -> Value:
+        return self.unary_op(arg, np.abs)
+
+    def create_fabs(self, arg: Value) -> Value:
+        if arg.dtype.scalar.name not in ("fp8e4nv", "fp8e5"):
+            return self.unary_op(arg, np.abs)
+        bits = to_memory(arg.data, arg.dtype) & np.uint8(0x7F)  # a NaN keeps its other bits too
+        return Value(from_memory(bits, arg.dtype), arg.dtype.scalar, doubt=arg.doubt)
+
+    # -- ternary -------------------------------------------------------------------------------------------------------
+
+    def create_clampf(self, arg: Value, low: Value, high: Value, propagate_nans: Any) -> Value:
+        every = "ALL" in str(propagate_nans)
+        smaller, larger = (np.minimum, np.maximum) if every else (np.fmin, np.fmax)
+        data = smaller_of(smaller)(larger_of(larger)(arg.data, low.data), high.data)
+        if self.launch.account is not None:
+            self.launch.account.ledger.elementwise_flops += 2 * data.size
+        return Value(data, arg.dtype.scalar, doubt=joined(data.shape, arg.doubt, low.doubt, high.doubt))
+
+    def create_select(self, condition: Value, lhs: Value, rhs: Value) -> Value:
+        other = rhs.data  # signs may differ (float atomics do that); numpy would go through float64
+        other = other if other.dtype == lhs.data.dtype else other.view(lhs.data.dtype)
+        data = np.where(condition.data, lhs.data, other)
+        doubt = None
+        if condition.doubt is not None or lhs.doubt is not None or rhs.doubt is not None:
+            taken = np.zeros(data.shape, np.uint8)
+            for side, chosen in ((lhs, condition.data), (rhs, ~condition.data)):
+                if side.doubt is not None:
+                    taken |= np.where(chosen, side.doubt.kinds, np.uint8(0))
+            origins = {k: v for side in (rhs, lhs, condition) if side.doubt for k, v in side.doubt.origins.items()}
+            doubt = joined(data.shape, condition.doubt, Doubt(taken, origins))
+            doubt = doubt if doubt.kinds.any() else None
+        same = lhs.arg if lhs.arg == rhs.arg else None
+        return Value(data, lhs.dtype.scalar, arg=same, doubt=doubt)
+
+    def create_fma(self, x: Value, y: Value, z: Value) -> Value:
+        dtype = z.dtype.scalar
+        if not dtype.is_floating() or dtype.is_fp8():
+            raise self.launch.mistake("refused", f"tl.fma takes fp64, fp32, fp16 and bf16, got {dtype}")
+        data = fused(x.data, y.data, z.data, dtype)
+        if self.launch.account is not None:
+            self.launch.account.ledger.elementwise_flops += 2 * data.size
+        return Value(data, dtype, doubt=joined(data.shape, x.doubt, y.doubt, z.doubt))
+
+
+def _install() -> None:
+    """The operations that are one numpy function each, as the methods Triton's frontend calls."""
+    floats = {"fadd": np.add, "fsub": np.subtract, "fmul": np.multiply, "frem": remainder}
+    others = {"srem": np.fmod, "urem": np.fmod, "lshr": np.right_shift, "xor": np.bitwise_xor}
+    smaller = {"minsi": np.minimum, "minui": np.minimum, "minimumf": smaller_of(np.minimum), "minnumf": smaller_of(np.fmin)}
+    larger = {"maxsi": np.maximum, "maxui": np.maximum, "maximumf": larger_of(np.maximum), "maxnumf": larger_of(np.fmax)}
+    compare = {"LE": np.less_equal, "LT": np.less, "GE": np.greater_equal, "GT": np.greater}
+    compared = {f"icmp{sign}{name}": op for name, op in compare.items() for sign in "SU"} | {
+        "icmpEQ": np.equal,
+        "icmpNE": np.not_equal,
+    }
+    compared |= {
+        f"fcmp{order}{name}": op for name, op in (compare | {"EQ": np.equal, "NE": np.not_equal}).items() for order in "OU"
+    }
+    for name, op in (floats | others | smaller | larger | compared).items():
+        setattr(Arithmetic, f"create_{name}", lambda self, lhs, rhs, op=op: self.binary_op(lhs, rhs, op))
+    for name, op in _SPECIAL.items():
+        setattr(Arithmetic, f"create_{name}", lambda self, arg, name=name, op=op: self._special(name, arg, op))
+    Arithmetic.create_precise_sqrt = lambda self, arg: self._special("sqrt", arg, np.sqrt)
+    for name, op in (("floor", lambda x: np.floor(flushed(x))), ("ceil", lambda x: np.ceil(flushed(x)))):
+        setattr(Arithmetic, f"create_{name}", lambda self, arg, op=op: self.unary_op(arg, op))
+
+
+_install()

@@ -1,0 +1,199 @@
+"""Runs in the clean process: takes a recording's launches one after the other through the interpreter, with the ledger on.
+
+`python -c "...; main(FOLDER)"`: FOLDER/request holds a list of {"tape", "answer", "inputs", "buffers", "metadata",
+"pictures"}; for each
+one FOLDER/result_N is written at once, so that the parent knows how far a process came that died.
+Result   {"reason", "launches": [LaunchLedger], "counts", "answer": replay.py's structure}; reason is "" for a clean replay.
+"""
+
+import hashlib
+import importlib.util
+import linecache
+import sys
+from collections import namedtuple
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..counts.books import LaunchLedger, Ledger, SourceLine
+from ..mistakes.faults import KernelMistake
+from ..text.kernel_text import RefusedText, check_text, constant
+from . import plain
+from .replay_memory import Damaged, ReplayMemory, Unexplained
+
+MAX_NUMBERS = 256  # in one launch's arguments; a kernel with more is given data as numbers
+MAX_FLOATS = 16
+
+
+def main(folder: str) -> None:
+    import torch  # noqa: F401 - before `enable`, which plants the canary in torch's new memory
+
+    from .. import switch
+
+    root = Path(folder)
+    if refusal := switch.enable():
+        plain.save(root / "unfit", refusal)
+        return
+    requests = plain.load(root / "request")
+    (root / "started").touch()
+    for number, request in enumerate(requests):
+        plain.save(root / f"result_{number}", _result(root, request))
+
+
+def _result(root: Path, request: Mapping[str, Any]) -> dict[str, Any]:
+    book = Ledger()
+    try:
+        answer = _replayed(root, request, book)
+    except (Unexplained, RefusedText, KernelMistake) as error:
+        return {"reason": str(error), "launches": [], "counts": {}, "answer": None}
+    except (Damaged, KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
+        reason = f"the recording cannot be replayed ({type(error).__name__}: {str(error)[:200]})"
+        return {"reason": reason, "launches": [], "counts": {}, "answer": None}
+    if not request["pictures"]:
+        for launch in book.launches:
+            launch.touched = {}
+    return {"reason": "", "launches": book.launches, "counts": _counts(book), "answer": answer}
+
+
+def _counts(book: Ledger) -> dict[str, int]:
+    nothing = LaunchLedger("", (0, 0, 0)).counts() | {"launches": 0}
+    return {**nothing, **book.counts()}
+
+
+def _replayed(root: Path, request: Mapping[str, Any], book: Ledger) -> Any:
+    """Run every launch -> the answer's tensors."""
+    from ..switch import ledger
+
+    tape = request["tape"]
+    memory = ReplayMemory(tape["storages"], request["inputs"], request["buffers"])
+    kernels = [_kernel(root, kernel) for kernel in tape["kernels"]]
+    for number, launch in enumerate(tape["launches"], start=1):
+        module, kernel = kernels[launch["kernel"]]
+        what = f"launch {number} ({tape['kernels'][launch['kernel']]['name']})"
+        for change in launch["found"]:
+            memory.find(change)
+        tensors = list(tensors_of(launch["arguments"]))
+        try:
+            _refuse_data_as_numbers(launch["arguments"])
+            for name, arg in tensors:
+                memory.explain(f"argument {name}", arg, name in request["metadata"])
+        except Unexplained as error:
+            raise Unexplained(f"{what}: {error}") from None
+        arguments = {name: _argument(arg, memory, module) for name, arg in launch["arguments"].items()}
+        with ledger(pictures=True) as mine:
+            kernel[tuple(launch["grid"])](**arguments)
+        mine.launches[-1].config = str(launch["config"])
+        book.launches += mine.launches
+        for name, arg in tensors:
+            if touched := mine.launches[-1].touched.get(name):
+                memory.wrote(arg, touched.stores)
+    return _answer(request["answer"], memory)
+
+
+def _kernel(root: Path, source: Mapping[str, Any]) -> tuple[Any, Any]:
+    """(module, kernel) of a recorded text, written to a file because Triton reads a kernel from its file."""
+    if source["gluon"]:
+        raise RefusedText(f"{source['name']} is a Gluon kernel, which only a GPU runs; it cannot be replayed")
+    check_text(source["text"])
+    name = "recorded_" + hashlib.sha256(source["text"].encode()).hexdigest()[:20]
+    path = root / f"{name}.py"
+    if name not in sys.modules:
+        path.write_text(source["text"], encoding="utf-8")
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = sys.modules[name] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    _name_lines(str(path), source["segments"])
+    return sys.modules[name], getattr(sys.modules[name], source["name"])
+
+
+def _name_lines(path: str, segments: list) -> None:
+    """Messages and the ledger name a line of the text by the file and number that it was copied from."""
+    from ..watch import _LINES
+
+    for text_line, count, file, line in segments:
+        for step in range(count):
+            text = linecache.getline(path, text_line + step).strip()
+            _LINES[path, text_line + step] = SourceLine(str(file), int(line) + step, text)
+
+
+def tensors_of(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """(name, place) of every tensor argument, named as the ledger names it."""
+    for name, arg in arguments.items():
+        if arg["kind"] == "tensor":
+            yield name, arg
+        elif arg["kind"] == "descriptor":
+            yield name, arg["base"]
+        elif arg["kind"] == "tuple":
+            fields = arg["fields"] or range(len(arg["items"]))
+            yield from tensors_of({f"{name}.{part}": item for part, item in zip(fields, arg["items"], strict=True)})
+
+
+def _refuse_data_as_numbers(arguments: Mapping[str, Any]) -> None:
+    """A result may not travel as numbers: what a kernel is told in numbers is sizes, strides and a few factors."""
+    numbers = list(_numbers(list(arguments.values())))
+    floats = sum(isinstance(number, float) for number in numbers)
+    if len(numbers) > MAX_NUMBERS or floats > MAX_FLOATS:
+        raise Unexplained(
+            f"its arguments hold {len(numbers)} numbers, {floats} of them floats; the limits are {MAX_NUMBERS} and {MAX_FLOATS}, "
+            "because data is passed as tensors"
+        )
+
+
+def _numbers(args: list) -> Iterator[Any]:
+    for arg in args:
+        if arg["kind"] == "number":
+            yield arg["value"]
+        elif arg["kind"] == "tuple":
+            yield from _numbers(arg["items"])
+        elif arg["kind"] == "constant":
+            yield from _flat(constant(arg["expression"]))
+
+
+def _flat(value: Any) -> Iterator[Any]:
+    value = getattr(value, "value", value)
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            yield from _flat(item)
+    elif isinstance(value, (int, float)):
+        yield value
+
+
+def _argument(arg: Mapping[str, Any], memory: ReplayMemory, module: Any) -> Any:
+    """The value that the kernel is launched with."""
+    kind = arg["kind"]
+    if kind == "tensor":
+        tensor = memory.tensor(arg)
+        if not arg["as"]:
+            return tensor
+        from triton import reinterpret
+
+        return reinterpret(tensor, constant(arg["as"]))
+    if kind == "number" and isinstance(arg["value"], (bool, int, float)):
+        return arg["value"]
+    if kind == "constant":
+        return constant(arg["expression"])
+    if kind == "function":
+        return getattr(module, arg["name"])
+    if kind == "tuple":
+        items = [_argument(item, memory, module) for item in arg["items"]]
+        return namedtuple("Arguments", arg["fields"])(*items) if arg["fields"] else tuple(items)
+    if kind == "descriptor":
+        from triton.tools.tensor_descriptor import TensorDescriptor
+
+        shape = [arg["shape"], arg["strides"], arg["block_shape"]]
+        return TensorDescriptor(_argument(arg["base"], memory, module), *shape, arg["padding"], arg["round_f32_to_tf32"])
+    raise Damaged(f"an argument of kind {str(kind)[:40]!r}")
+
+
+def _answer(node: Any, memory: ReplayMemory) -> Any:
+    """The structure of `Tape.locate` with the replay's tensors in it: {"kind", "tensor", "copied", "first"} for each."""
+    if node is None or node["kind"] in ("value", "elsewhere"):
+        return node
+    if node["kind"] == "tensor":
+        memory.explain("your answer", node, False)  # a part that was filled and that no argument covered
+        copied = memory.foreign(node)
+        first = int(copied[0]) if len(copied) else -1
+        return {"kind": "tensor", "tensor": memory.tensor(node), "copied": len(copied), "first": first}
+    if node["kind"] == "dict":
+        return {"kind": "dict", "items": {name: _answer(item, memory) for name, item in node["items"].items()}}
+    return {"kind": node["kind"], "items": [_answer(item, memory) for item in node["items"]]}
