@@ -22,8 +22,8 @@ from ._result import write_result
 
 SOURCES = (
     "benchmarks/ledger_sectors.py",
-    "course_lib/interpreter/accounting.py",
-    "course_lib/interpreter/access.py",
+    "course_lib/interpreter/counts/accounting.py",
+    "course_lib/interpreter/mistakes/access.py",
     "tests/interpreter/kernels/copy.py",
     "tests/interpreter/kernels/matmul.py",
     "tests/interpreter/kernels/flash.py",

@@ -76,10 +76,11 @@ def test_a_block_leaves_the_interpreter_as_it_was():
             interpreter.disable()
 
 
-@pytest.mark.parametrize("first", ["switch", "watch", "faults", "builder", "launch"])
+@pytest.mark.parametrize("first", ["switch", "watch", "mistakes.faults", "numbers.builder", "launch"])
 def test_whichever_module_brings_triton_the_checks_are_on_once_it_is_there(first):
     """`lab` turns them on when Triton is imported, and Triton may be imported by the interpreter itself, half loaded."""
-    code = f"from course_lib import lab\nfrom course_lib.interpreter import {first}, switch\nassert switch.enabled()"
+    lines = ["from course_lib import lab", f"import course_lib.interpreter.{first}", "from course_lib.interpreter import switch"]
+    code = "\n".join([*lines, "assert switch.enabled()"])
     python(["-c", code], ROOT, environment())
 
 
