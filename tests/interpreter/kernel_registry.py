@@ -31,7 +31,7 @@ EXEMPT = {
     "tests/interpreter/faults/*": "each plants a fault that the interpreter must catch, or is its twin without",
     "tests/gpu/*": "run on the device, where they are compiled",
     "tests/*/test_*.py": "belongs to that test: it is run there, plants a fault, or is compiled there",
-    "tests/grading/launch_answers.py": "answers, right and wrong, to exercises that only tests have; judged by test_launch_evidence.py",
+    "tests/grading/launch_answers.py": "right and wrong answers to exercises of the tests (test_launch_evidence.py)",
     "tests/interpreter/replay_answers.py": "answers that are honest, cheats or forged; replayed by test_replay.py",
     "tests/notebooks/small_course.py": "text of a notebook, not a kernel of the project",
 }
