@@ -13,7 +13,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from course_lib.interpreter import switch
-from course_lib.interpreter.numbers.formats import NARROW, decode, encode, round_to, ulp_distance
+from course_lib.interpreter.numbers.format_codes import decode, encode, round_to
+from course_lib.interpreter.numbers.formats import NARROW
+
+from .ulps import ulp_distance
 
 MODEST, MANY = settings(deadline=None, max_examples=12), settings(deadline=None, max_examples=60)
 TORCH = {

@@ -10,8 +10,11 @@ import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from course_lib.interpreter.numbers import formats
-from course_lib.interpreter.numbers.formats import NARROW, decode, encode, round_to, ulp_distance
+from course_lib.interpreter.numbers import format_codes, formats
+from course_lib.interpreter.numbers.format_codes import decode, encode, round_to
+from course_lib.interpreter.numbers.formats import NARROW
+
+from .ulps import ulp_distance
 
 TORCH = {
     "bf16": torch.bfloat16,
@@ -371,8 +374,9 @@ def test_ulp_distance_broadcasts_and_refuses_values_of_another_format():
         ulp_distance(np.inf, 1.0, "fp8e4nv")
 
 
-def test_the_module_needs_numpy_only():
-    tree = ast.walk(ast.parse(inspect.getsource(formats)))
+@pytest.mark.parametrize("module", [formats, format_codes], ids=lambda m: m.__name__.rpartition(".")[2])
+def test_formats_need_numpy_only(module):
+    tree = ast.walk(ast.parse(inspect.getsource(module)))
     nodes = [node for node in tree if isinstance(node, ast.Import | ast.ImportFrom)]
     imported = {node.module if isinstance(node, ast.ImportFrom) else node.names[0].name for node in nodes}
-    assert imported == {"dataclasses", "functools", "numpy", "numpy.typing"}
+    assert imported <= {"dataclasses", "functools", "numpy", "numpy.typing", "formats"}

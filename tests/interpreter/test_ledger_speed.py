@@ -17,7 +17,7 @@ from benchmarks import interpreter_speed
 from benchmarks._result import sources_hash
 from course_lib import interpreter
 from course_lib.interpreter import ledger
-from course_lib.interpreter.source import frontend
+from course_lib.interpreter.numbers import frontend
 
 from .kernels.flash import flash
 from .kernels.matmul import matmul

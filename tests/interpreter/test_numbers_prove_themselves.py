@@ -5,7 +5,7 @@ import pytest
 import torch
 import triton.language as tl
 
-from course_lib.interpreter.numbers import builder_arithmetic, builder_casts, builder_memory, reductions, rounding
+from course_lib.interpreter.numbers import builder_arithmetic, builder_atomics, builder_casts, reductions, rounding
 from course_lib.interpreter.numbers.builder import CourseBuilder
 from course_lib.interpreter.source import runtime
 from course_lib.interpreter.values import Value
@@ -83,7 +83,7 @@ MUTANTS = {
         CourseBuilder, "create_dot", lambda self, a, b, d, *_: Value(np.matmul(a.data, b.data) + d.data, d.dtype.scalar),
         test_numbers_dot.test_tf32_keeps_ten_bits_of_each_factor),
     "repeated addresses are updated once": (
-        builder_memory, "_turns", plain_turns,
+        builder_atomics, "_turns", plain_turns,
         lambda: run(test_numbers_atomics.test_integer_atomics_act_lane_by_lane_and_return_what_they_found,
                     op="atomic_add", name="int32", seed=1, n=20)),
     "a range stops one early": (

@@ -8,7 +8,7 @@ import triton.language as tl
 from hypothesis import given
 from hypothesis import strategies as st
 
-from course_lib.interpreter.numbers.formats import round_to
+from course_lib.interpreter.numbers.format_codes import round_to
 
 from .numbers_helpers import (
     FLOATS,

@@ -11,18 +11,23 @@ import triton.language as tl
 from triton.runtime.interpreter import InterpreterBuilder
 
 from ..mistakes.faults import NotEmulated
-from ..source.frontend import CourseSemantic
 from ..targets import ANY_TARGET, Target
 from ..values import Value, joined
 from ..watch import Launch
 from .builder_arithmetic import Arithmetic
-from .builder_memory import MemoryOperations
+from .builder_atomics import Atomics
+from .builder_casts import Casts
+from .builder_descriptors import Descriptors
+from .builder_dot import Products
+from .builder_integers import Integers
+from .builder_memory import Memory
 from .builder_shape import Shape
+from .frontend import CourseSemantic
 from .library import emulation
 from .numpy_types import computed
 
 
-class CourseBuilder(Arithmetic, MemoryOperations, Shape, InterpreterBuilder):
+class CourseBuilder(Arithmetic, Integers, Casts, Products, Memory, Atomics, Descriptors, Shape, InterpreterBuilder):
     """See the module. Scalars are arrays of shape (1,)."""
 
     def __init__(self) -> None:

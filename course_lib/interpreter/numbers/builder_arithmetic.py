@@ -1,7 +1,7 @@
-"""Arithmetic of the interpreter: numbers as compiled code has them, doubt carried along, overflow of int32 noticed.
+"""Arithmetic on floats, comparisons and selection: numbers as compiled code has them, with their doubt.
 
-A bf16 or fp8 operation is done in float32 and rounded to nearest even, which is what a GPU does (exactly so for + - * /:
-float32 has more than twice bf16's digits, so rounding twice changes nothing).
+A bf16 operation is done in float32 and rounded to nearest even, which is what a GPU does (exactly so for + - * /: float32
+has more than twice bf16's digits, so rounding twice changes nothing). Integers are in builder_integers.py.
 """
 
 import math
@@ -11,16 +11,10 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from ..values import WRAPPED, Doubt, Origin, Value, joined, unless_decided, without
-from .builder_casts import Casts
-from .builder_dot import Products
+from ..values import WRAPPED, Doubt, Value, joined, without
 from .numpy_types import from_memory, to_memory
 from .rounding import flushed, fused, larger_of, narrow, remainder, smaller_of
 
-INT32_LIMIT = 2**31
-_ONE_BIT = {  # arithmetic modulo 2, which numpy does not do with its bool
-    np.add: np.bitwise_xor, np.subtract: np.bitwise_xor, np.multiply: np.bitwise_and, np.left_shift: np.greater,
-}  # fmt: skip
 _erf32 = np.vectorize(math.erf, otypes=[np.float32])
 _erf64 = np.vectorize(math.erf, otypes=[np.float64])
 _LOG2_E = np.float32(1.4426950216293335)
@@ -44,16 +38,8 @@ _SPECIAL: dict[str, Callable] = {
 }  # fmt: skip
 
 
-def magnitude(value: Value) -> int:
-    """The largest magnitude among a value's integers, found once."""
-    if value.bound is None:
-        data = value.data
-        value.bound = max(abs(int(data.max())), abs(int(data.min()))) if data.size else 0
-    return value.bound
-
-
-class Arithmetic(Casts, Products):
-    """Mixin of the builder: unary, binary and ternary operations, casts, tl.dot. `self.launch` is the running Launch."""
+class Arithmetic:
+    """Mixin of the builder: unary, binary and ternary operations. `self.launch` is the running Launch."""
 
     launch: Any
 
@@ -68,9 +54,7 @@ class Arithmetic(Casts, Products):
             data = narrow(data, dtype)
             if self.launch.account is not None:
                 self.launch.account.ledger.elementwise_flops += data.size
-        doubt = None
-        if lhs.doubt is not None or rhs.doubt is not None:
-            doubt = joined(data.shape, lhs.doubt, rhs.doubt)
+        doubt = joined(data.shape, lhs.doubt, rhs.doubt)
         if data.dtype == bool:  # a comparison: no part of an address any more
             doubt = without(doubt, WRAPPED)
         return Value(data, tl.int1 if data.dtype == bool else dtype, doubt=doubt)
@@ -83,46 +67,6 @@ class Arithmetic(Casts, Products):
             self.launch.account.special(name, arg.data.size)
         return self.unary_op(arg, op)
 
-    def _int_op(self, lhs: Value, rhs: Value, op: Callable, bound: Callable[[int, int], int]) -> Value:
-        """An integer operation that may wrap: `bound` says how large the result can get from the operands' magnitudes."""
-        if lhs.data.dtype == bool:
-            op = _ONE_BIT[op]
-        data = op(lhs.data, rhs.data)
-        dtype = lhs.dtype.scalar
-        doubt = None
-        if lhs.doubt is not None or rhs.doubt is not None:
-            doubt = joined(data.shape, lhs.doubt, rhs.doubt)
-        result = Value(data, dtype, doubt=doubt)
-        if dtype.is_int_signed() and dtype.int_bitwidth == 32:
-            most = bound(magnitude(lhs), magnitude(rhs))
-            if most < INT32_LIMIT:
-                result.bound = most
-            elif self.launch.checks.overflow:
-                exact = op(lhs.data.astype(np.int64), rhs.data.astype(np.int64))
-                wrapped = exact != data
-                if wrapped.any():
-                    line = self.launch.line()
-                    worst = int(exact.ravel()[int(np.flatnonzero(wrapped.ravel())[0])])
-                    origin = Origin(line.number, line.text, f"{worst:,} does not fit in int32")
-                    result.doubt = joined(
-                        data.shape, doubt, Doubt(wrapped.astype(np.uint8) * np.uint8(WRAPPED), {WRAPPED: origin})
-                    )
-        return result
-
-    def create_add(self, lhs: Value, rhs: Value) -> Value:
-        return self._int_op(lhs, rhs, np.add, lambda a, b: a + b)
-
-    def create_sub(self, lhs: Value, rhs: Value) -> Value:
-        return self._int_op(lhs, rhs, np.subtract, lambda a, b: a + b)
-
-    def create_mul(self, lhs: Value, rhs: Value) -> Value:
-        result = self._int_op(lhs, rhs, np.multiply, lambda a, b: a * b)
-        result.doubt = unless_decided(result.doubt, lhs, rhs, 0)
-        return result
-
-    def create_shl(self, lhs: Value, rhs: Value) -> Value:
-        return self._int_op(lhs, rhs, np.left_shift, lambda a, b: a << min(b, 64))
-
     def create_fdiv(self, lhs: Value, rhs: Value) -> Value:
         if lhs.dtype.scalar.is_bf16():
             raise self.launch.mistake("refused", "no GPU divides in bf16; write x / y, which goes through float32")
@@ -131,43 +75,6 @@ class Arithmetic(Casts, Products):
         return self.binary_op(lhs, rhs, np.divide)
 
     create_precise_divf = create_fdiv
-
-    def create_sdiv(self, lhs: Value, rhs: Value) -> Value:
-        """Towards zero, as C does and Triton does for its // (Python rounds down)."""
-        divisor = np.where(rhs.data == 0, rhs.data.dtype.type(1), rhs.data)
-        data = (lhs.data - np.fmod(lhs.data, divisor)) // divisor
-        return Value(data, lhs.dtype.scalar, doubt=joined(data.shape, lhs.doubt, rhs.doubt))
-
-    create_udiv = create_sdiv
-
-    def create_ashr(self, lhs: Value, rhs: Value) -> Value:
-        signed = np.dtype(f"i{lhs.data.itemsize}")
-        data = np.right_shift(lhs.data.view(signed), rhs.data.view(signed)).view(lhs.data.dtype)
-        return Value(data, lhs.dtype.scalar, doubt=joined(data.shape, lhs.doubt, rhs.doubt))
-
-    def create_and(self, lhs: Value, rhs: Value) -> Value:
-        result = self.binary_op(lhs, rhs, np.bitwise_and)
-        doubt = unless_decided(result.doubt, lhs, rhs, 0)
-        if doubt is not None and any(side.doubt is None and side.data.min() >= 0 for side in (lhs, rhs)):
-            doubt = without(doubt, WRAPPED)  # the low bits of a number that wrapped around are right: a hash
-        result.doubt = doubt
-        return result
-
-    def create_or(self, lhs: Value, rhs: Value) -> Value:
-        result = self.binary_op(lhs, rhs, np.bitwise_or)
-        result.doubt = unless_decided(result.doubt, lhs, rhs, ~lhs.data.dtype.type(0))
-        return result
-
-    def create_umulhi(self, lhs: Value, rhs: Value) -> Value:
-        bits = lhs.data.itemsize * 8
-        if bits == 64:
-            wide = [int(a) * int(b) >> 64 for a, b in np.broadcast(lhs.data.view(np.uint64), rhs.data.view(np.uint64))]
-            data = np.array(wide, np.uint64).reshape(np.broadcast_shapes(lhs.data.shape, rhs.data.shape))
-        else:
-            double, unsigned = np.dtype(f"u{bits // 4}"), np.dtype(f"u{bits // 8}")
-            wide = lhs.data.view(unsigned).astype(double) * rhs.data.view(unsigned).astype(double)
-            data = (wide >> double.type(bits)).astype(unsigned)
-        return Value(data.view(lhs.data.dtype), lhs.dtype.scalar, doubt=joined(data.shape, lhs.doubt, rhs.doubt))
 
     # -- unary ---------------------------------------------------------------------------------------------------------
 

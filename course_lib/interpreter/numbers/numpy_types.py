@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from .formats import NARROW, decode, encode
+from .format_codes import decode, encode
+from .formats import NARROW
 
 COMPUTED = {
     "int1": np.dtype(bool),

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .formats import NARROW, round_to
+from .format_codes import round_to
+from .formats import NARROW
 from .numpy_types import computed
 
 

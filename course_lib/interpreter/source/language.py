@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from ..numbers import mapped, reductions
+from ..numbers import frontend, mapped, reductions
 from ..numbers.builder import builder, semantic
-from . import frontend, runtime
+from . import runtime
 
 _MISSING = object()
 _applied: list[tuple[Any, str, Any]] = []

@@ -50,8 +50,8 @@ class Descriptor:
         return Value(address, self.base.dtype.scalar, self.base.arg, doubt), mask
 
 
-class Descriptions:
-    """Mixin of the builder's memory operations, which have `_load`, `_store` and `_atomic`."""
+class Descriptors:
+    """Mixin of the builder, beside the mixins of `_load`, `_store` and `_atomic`."""
 
     launch: Any
     _load: Callable
@@ -91,6 +91,21 @@ class Descriptions:
             )
         return desc.pointers(indices, range(len(desc.block_shape)))
 
+    def _written(self, desc: Descriptor, indices: Sequence[Value]) -> tuple[Value, Value]:
+        """-> (addresses, mask) of a block that is stored or added. Unlike a load, it may only hang over the far edges.
+
+        Source: CUDA C++ Programming Guide, tensor memory accelerator, "Negative indices and out of bounds". An H200 stops with
+        an illegal instruction.
+        """
+        starts = [int(index.data.reshape(-1)[0]) for index in indices]
+        if min(starts) < 0:
+            raise self.launch.mistake(
+                "refused",
+                f"a block that is stored through a tensor descriptor starts at no negative element, got {starts}; only a load may "
+                "start before the tensor",
+            )
+        return self._described(desc, indices)
+
     def create_descriptor_load(self, desc: Descriptor, indices: list[Value], *_: Any) -> Value:
         pointers, inside = self._described(desc, indices)
         return self._load(pointers, inside, self._padding(desc.padding, pointers), _DESCRIBED)
@@ -101,11 +116,11 @@ class Descriptions:
         return Value(np.full(pointers.data.shape, fill).astype(computed(dtype)), dtype)
 
     def create_descriptor_store(self, desc: Descriptor, value: Value, indices: list[Value]) -> None:
-        pointers, inside = self._described(desc, indices)
+        pointers, inside = self._written(desc, indices)
         self._store(pointers, value, inside, _DESCRIBED)
 
     def create_descriptor_reduce(self, kind: Any, desc: Descriptor, value: Value, indices: list[Value]) -> None:
-        pointers, inside = self._described(desc, indices)
+        pointers, inside = self._written(desc, indices)
         self._atomic(str(kind).rsplit(".", 1)[-1], pointers, value, inside)
 
     def create_descriptor_gather(self, desc: Descriptor, x_offsets: Value, y_offset: Value, type: Any) -> Value:
@@ -136,7 +151,6 @@ class Descriptions:
     def create_tensor_pointer_store(self, ptr: Descriptor, value: Value, boundary_check: Any, *_: Any) -> None:
         pointers, inside = ptr.pointers(ptr.offsets, boundary_check)
         self._store(pointers, value, inside if boundary_check else None, _BLOCK_POINTER)
-
 
 
 def _element(offsets: Value, place: int) -> Value:
