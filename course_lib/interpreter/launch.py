@@ -163,6 +163,8 @@ def as_value(arg: Any, name: str) -> Any:
         dtype = tl.str_to_ty(mangle_type(arg), None)
         return tl.tensor(Value(np.array([arg.data_ptr()], np.uint64), dtype, arg=name), dtype)
     if isinstance(arg, TensorDescriptor):
+        if getattr(arg, "round_f32_to_tf32", False):  # of Triton 3.7
+            raise builder.launch.mistake("refused", f"{name} asks for round_f32_to_tf32, which only a GPU does: leave it out")
         strides = [as_value(int(step), name) for step in arg.strides[:-1]] + [tl.constexpr(int(arg.strides[-1]))]
         return semantic.make_tensor_descriptor(
             as_value(arg.base, name), [as_value(int(size), name) for size in arg.shape], strides,

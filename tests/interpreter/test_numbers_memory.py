@@ -93,6 +93,27 @@ def rows_kernel(source, target, index, out, col, N: tl.constexpr):
     target.scatter(block, rows, col)
 
 
+@pytest.mark.parametrize(("row", "col"), [(-1, 0), (0, -4), (-6, -12)])
+def test_a_block_that_is_written_before_the_tensor_is_refused_and_a_load_there_is_not(row, col):
+    out, x = torch.zeros(9, 28), torch.randn(9, 28)
+    before = rf"stored through a tensor descriptor starts at no negative element, got \[{row}, {col}\]"
+    with pytest.raises(KernelMistake, match=before):
+        add_kernel[(1,)](TensorDescriptor.from_tensor(out, [8, 16]), row, col, 8, 16)
+    with pytest.raises(KernelMistake, match=before) as mistake:
+        host_kernel[(1,)](*(TensorDescriptor.from_tensor(t, [8, 16]) for t in (x, out)), row, col)
+    assert "target.store" in str(mistake.value)  # the load on the line above went through
+    assert not out.any()
+
+
+def test_scatter_to_a_row_before_the_tensor_is_refused():
+    x, out, target = torch.randn(12, 32), torch.empty(8, 16), torch.zeros(12, 32)
+    index = torch.tensor([3, 0, 11, -1, 7, 2, 9, 5], dtype=torch.int32)  # a gather of it gives zeros
+    blocks = [TensorDescriptor.from_tensor(tensor, [1, 16]) for tensor in (x, target)]
+    with pytest.raises(KernelMistake, match=r"no negative element, got \[-1, 16\]"):
+        rows_kernel[(1,)](*blocks, index, out, 16, 16)
+    assert not out[3].any()
+
+
 def test_gather_and_scatter_take_rows_by_their_numbers():
     x, out, target = torch.randn(12, 32), torch.empty(8, 16), torch.zeros(12, 32)
     index = torch.tensor([3, 0, 11, 5, 7, 2, 9, 12], dtype=torch.int32)  # 12 lies outside: zeros, and nothing is stored
@@ -102,6 +123,13 @@ def test_gather_and_scatter_take_rows_by_their_numbers():
     expected = torch.zeros(12, 32)
     expected[index[:7].long(), 16:32] = x[index[:7].long(), 16:32]
     assert torch.equal(target, expected)
+
+
+def test_a_descriptor_that_rounds_to_tf32_is_refused():
+    block = TensorDescriptor.from_tensor(torch.zeros(9, 24), [8, 16])
+    block.round_f32_to_tf32 = True  # a field of Triton 3.7
+    with pytest.raises(KernelMistake, match="target asks for round_f32_to_tf32, which only a GPU does"):
+        add_kernel[(1,)](block, 0, 0, 8, 16)
 
 
 @triton.jit
@@ -139,6 +167,7 @@ def block_pointer_kernel(x, out, rows, cols, M: tl.constexpr, N: tl.constexpr):
     tl.store(target, tl.sum(total, 1), boundary_check=(0,))
 
 
+@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize(("rows", "cols"), [(1, 1), (7, 13), (8, 16), (9, 33)])
 def test_block_pointers_walk_a_ragged_matrix(rows, cols):
     x, out = torch.randint(-9, 9, (rows, cols)).float(), torch.zeros(rows)
@@ -153,6 +182,7 @@ def order_kernel(x, out, M: tl.constexpr, N: tl.constexpr):
     tl.store(rows, tl.trans(tl.load(columns)))
 
 
+@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 def test_a_block_pointer_reads_a_transposed_matrix():
     x, out = torch.randn(4, 8), torch.empty(4, 8)
     order_kernel[(1,)](x, out, 4, 8)

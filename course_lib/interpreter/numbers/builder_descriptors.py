@@ -80,8 +80,7 @@ class Descriptors:
     def _described(self, desc: Descriptor, indices: Sequence[Value]) -> tuple[Value, Value]:
         """-> (addresses, mask) of a block. Coordinates that wrapped around are wrong even where the whole block is masked off."""
         for index in indices:
-            if index.doubt is not None:
-                tell.refuse_doubt(self.launch, index.doubt, None, "coordinate of this block", MASKED_OFF | UNWRITTEN | WRAPPED)
+            tell.refuse_doubt(self.launch, index.doubt, None, "coordinate of this block", MASKED_OFF | UNWRITTEN | WRAPPED)
         itemsize, start = stored(desc.base.dtype.element_ty).itemsize, int(indices[-1].data.reshape(-1)[0])
         if start * itemsize % 16:  # an H200 stops with an illegal instruction
             raise self.launch.mistake(
@@ -101,8 +100,8 @@ class Descriptors:
         if min(starts) < 0:
             raise self.launch.mistake(
                 "refused",
-                f"a block that is stored through a tensor descriptor starts at no negative element, got {starts}; only a load may "
-                "start before the tensor",
+                f"a block that is stored through a tensor descriptor starts at no negative element, got {starts}; "
+                "only a load may start before the tensor",
             )
         return self._described(desc, indices)
 

@@ -28,13 +28,17 @@ def descriptor_kernel(x_ptr, out_ptr, rows, cols, PAD: tl.constexpr, B: tl.const
 
 @triton.jit
 def descriptor_store_kernel(x_ptr, out_ptr, rows, cols, OP: tl.constexpr, B: tl.constexpr):
-    """A tile that hangs over the edge: what lies outside is not written. It starts at 16 bytes in its row, as above."""
+    """Tiles that hang over the far edges: what lies outside is not written. They start at 16 bytes in their row, as above.
+
+    A tile that is written may not start before the tensor: the device stops with an illegal instruction.
+    """
     at = tl.arange(0, B)[:, None] * B + tl.arange(0, B)[None, :]
     x = tl.load(x_ptr + at)
     target = tl.make_tensor_descriptor(out_ptr, [rows, cols], [cols, 1], [B, B])
     if OP == "store":
         target.store([rows - 5, cols - 4], x)
-        target.store([-6, -12], x)
+        target.store([9, cols - 12], x)
+        target.store([rows - 3, 8], x)
     elif OP == "add":
         target.atomic_add([rows - 5, cols - 4], x)
 
