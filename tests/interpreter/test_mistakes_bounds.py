@@ -241,6 +241,7 @@ def test_a_descriptor_that_says_more_than_the_tensor_has_is_told():
     )  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 def test_a_block_pointer_is_told_which_axes_to_check():
     x, out = torch.arange(32.0).view(8, 4), torch.empty(4, 4)
     k.block_pointer_kernel[(1,)](x, out, 8, 4, 6, CHECK=True, R=4, C=4)

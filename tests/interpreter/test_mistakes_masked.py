@@ -54,6 +54,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 @pytest.mark.parametrize("kernel", MISTAKES, ids=lambda kernel: kernel.fn.__name__)
 def test_a_masked_lane_that_reaches_a_result_is_caught_and_its_twin_is_left_alone(kernel):
     run, text, argument, says = MISTAKES[kernel]

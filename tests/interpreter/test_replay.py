@@ -4,6 +4,7 @@ All recordings that a clean process can take are replayed by one process: starti
 """
 
 import copy
+import os
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,19 @@ def test_honest_launches_give_the_same_bits_again(replays, answer):
         assert torch.equal(mine, theirs)
     expected = HONEST[answer][1]
     assert expected is None or torch.equal(again.output, expected)
+
+
+def test_a_triton_chosen_by_pythonpath_replays_and_nothing_else_of_that_path_does(monkeypatch, tmp_path):
+    chosen, other = tmp_path / "chosen", tmp_path / "other"
+    (chosen / "triton").mkdir(parents=True)
+    (chosen / "triton" / "__init__.py").write_text("raise RuntimeError('the Triton of PYTHONPATH')")
+    other.mkdir()
+    (other / "torch.py").write_text("raise RuntimeError('the torch of PYTHONPATH')")
+    one = recorded(answers.plain, [X])[1]
+    monkeypatch.setenv("PYTHONPATH", str(other))
+    assert replay_all([one])[0].reason == ""
+    monkeypatch.setenv("PYTHONPATH", f"{other}{os.pathsep}{chosen}")
+    assert "the Triton of PYTHONPATH" in replay_all([one])[0].reason
 
 
 @pytest.mark.parametrize("answer", CHEATS, ids=lambda a: a.__name__)

@@ -9,7 +9,7 @@ An argument is one of
   {"kind": "descriptor", "base", "shape", "strides", "block_shape", "padding", "round_f32_to_tf32"}
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,14 @@ from ..text.kernel_parts import inner_function, python_function
 
 class RecordingError(RuntimeError):
     """A launch that cannot be written down; the message says what and why."""
+
+
+def described(base: Any, arg: Mapping[str, Any]) -> Any:
+    """The tensor descriptor of a written argument, on `base`. Triton 3.6 has no round_f32_to_tf32: unset, it is left out."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    asked = {"round_f32_to_tf32": True} if arg["round_f32_to_tf32"] else {}
+    return TensorDescriptor(base, arg["shape"], arg["strides"], arg["block_shape"], arg["padding"], **asked)
 
 
 def functions_in(values: Iterable[Any]) -> list[Any]:

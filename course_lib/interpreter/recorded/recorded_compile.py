@@ -8,6 +8,8 @@ from ..compiled import CompileReport, Launch, compile_reports
 from ..compiled.arguments import describe
 from ..text.kernel_source import KernelSource, Segment
 from ..text.kernel_text import check_text, constant
+from .told import field_names
+from .recorded_arguments import described
 
 
 def compile_recordings(
@@ -32,7 +34,7 @@ def compile_recordings(
 def _launch(tape: Mapping[str, Any], launch: Mapping[str, Any], targets: Sequence[str], where: str) -> tuple[str, Launch]:
     """(a key that is equal for launches that compile alike, the launch)."""
     kernel = tape["kernels"][launch["kernel"]]
-    check_text(kernel["text"])
+    check_text(kernel["text"], field_names(tape))
     segments = tuple(Segment(at, count, where or file, line) for at, count, file, line in kernel["segments"])
     names = {"text": kernel["text"], "name": kernel["name"], "file": where or kernel["file"]}
     source = KernelSource(**names, first_line=kernel["first_line"], segments=segments, gluon=kernel["gluon"])
@@ -54,10 +56,7 @@ def _argument(name: str, arg: Mapping[str, Any], storages: Sequence[int]) -> Any
     if kind == "tuple":
         return tuple(_argument(name, item, storages) for item in arg["items"])
     if kind == "descriptor":
-        from triton.tools.tensor_descriptor import TensorDescriptor
-
-        base = _tensor(arg["base"], storages)
-        return TensorDescriptor(base, arg["shape"], arg["strides"], arg["block_shape"], arg["padding"], arg["round_f32_to_tf32"])
+        return described(_tensor(arg["base"], storages), arg)
     raise TypeError(f"argument {name} is a {kind}; call the function by its name in the kernel, so that it can be compiled apart")
 
 

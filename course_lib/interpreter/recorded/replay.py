@@ -7,6 +7,7 @@ Not seen  what a float or an integer argument was computed from (their number is
           whole inputs (x.contiguous()).
 """
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -165,8 +166,8 @@ class Copies:
         if type(value).__name__ == "TensorWrapper":
             return type(value)(self(value.base), value.dtype)
         if type(value).__name__ == "TensorDescriptor":
-            fields = [getattr(value, name) for name in ("shape", "strides", "block_shape", "padding", "round_f32_to_tf32")]
-            return type(value)(self(value.base), *(list(f) if isinstance(f, (list, tuple)) else f for f in fields))
+            rest = {one.name: getattr(value, one.name) for one in dataclasses.fields(value) if one.name != "base"}
+            return type(value)(self(value.base), **{name: list(f) if isinstance(f, tuple) else f for name, f in rest.items()})
         if isinstance(value, tuple):
             items = [self(item) for item in value]
             return type(value)(*items) if hasattr(value, "_fields") else tuple(items)

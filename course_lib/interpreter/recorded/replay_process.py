@@ -1,6 +1,8 @@
 """The clean process: nothing of the learner's but recorded texts, an empty folder, a time limit, and the end of its whole group.
 
 This is isolation from accidents (a crash, a hang), not from malice: the child has the rights of its parent.
+Its Python ignores the environment and the working folder (-I), but for one thing: a Triton that PYTHONPATH puts before the
+installed one was chosen for this process, and runs its launches, so it runs them again as well.
 """
 
 import contextlib
@@ -22,9 +24,9 @@ _ROOT = str(Path(__file__).resolve().parents[3])
 _CODE = """
 import sys
 behind_the_standard_library = next((i for i, p in enumerate(sys.path) if p.endswith("-packages")), len(sys.path))
-sys.path.insert(behind_the_standard_library, sys.argv[1])
+sys.path[behind_the_standard_library:behind_the_standard_library] = sys.argv[2:]
 from course_lib.interpreter.recorded.replay_worker import main
-main(sys.argv[2])
+main(sys.argv[1])
 """
 
 
@@ -45,7 +47,7 @@ def run(requests: Sequence[Mapping[str, Any]], seconds: float) -> tuple[list[dic
 
 def _run_worker(folder: Path, count: int, seconds: float) -> str:
     """Run it to its end or the limit -> how it ended, in words."""
-    argv = [sys.executable, "-I", "-c", _CODE, _ROOT, str(folder)]
+    argv = [sys.executable, "-I", "-c", _CODE, str(folder), _ROOT, *_chosen_triton()]
     env = {name: value for name, value in os.environ.items() if not name.startswith("TRITON_")}
     env |= {VARIABLE: "1", "CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": ""}
     with open(folder / "stderr", "wb") as stderr:
@@ -63,6 +65,13 @@ def _run_worker(folder: Path, count: int, seconds: float) -> str:
     tail = (folder / "stderr").read_bytes()[-400:].decode("utf-8", "replace").strip().splitlines()
     how = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
     return f"the replay {how}" + (f" ({tail[-1]})" if tail else "")
+
+
+def _chosen_triton() -> list[str]:
+    """The folder of PYTHONPATH from which `import triton` is answered here, if there is one."""
+    named = [] if sys.flags.ignore_environment else os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    found = [os.path.abspath(name) for name in named if name and os.path.exists(os.path.join(name, "triton", "__init__.py"))]
+    return found[:1]
 
 
 def _wait(child: subprocess.Popen, started: Path, seconds: float) -> int | None:

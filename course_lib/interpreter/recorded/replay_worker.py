@@ -19,6 +19,7 @@ from ..counts.books import LaunchLedger, Ledger, SourceLine
 from ..mistakes.faults import KernelMistake
 from ..text.kernel_text import RefusedText, check_text, constant
 from . import plain
+from .recorded_arguments import described
 from .replay_memory import Damaged, ReplayMemory, Unexplained
 
 MAX_NUMBERS = 256  # in one launch's arguments; a kernel with more is given data as numbers
@@ -178,10 +179,7 @@ def _argument(arg: Mapping[str, Any], memory: ReplayMemory, module: Any) -> Any:
         items = [_argument(item, memory, module) for item in arg["items"]]
         return namedtuple("Arguments", arg["fields"])(*items) if arg["fields"] else tuple(items)
     if kind == "descriptor":
-        from triton.tools.tensor_descriptor import TensorDescriptor
-
-        shape = [arg["shape"], arg["strides"], arg["block_shape"]]
-        return TensorDescriptor(_argument(arg["base"], memory, module), *shape, arg["padding"], arg["round_f32_to_tf32"])
+        return described(_argument(arg["base"], memory, module), arg)
     raise Damaged(f"an argument of kind {str(kind)[:40]!r}")
 
 
