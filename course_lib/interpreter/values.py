@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 MASKED_OFF, UNWRITTEN, WRAPPED = 1, 2, 4
-DOUBTS = {
-    MASKED_OFF: "a lane that was masked off, of a load without other=",
-    UNWRITTEN: "memory that nobody wrote",
-    WRAPPED: "int32 arithmetic that passed 2**31 and wrapped around",
-}
+DOUBTS = (  # in the order in which they are told
+    MASKED_OFF,  # a lane that was masked off, of a load without other=
+    UNWRITTEN,  # memory that nobody wrote
+    WRAPPED,  # int32 arithmetic that passed 2**31 and wrapped around
+)
 
 
 @dataclass(frozen=True, slots=True)

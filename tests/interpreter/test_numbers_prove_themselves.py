@@ -7,7 +7,7 @@ import triton.language as tl
 
 from course_lib.interpreter.numbers import builder_arithmetic, builder_atomics, builder_casts, reductions, rounding
 from course_lib.interpreter.numbers.builder import CourseBuilder
-from course_lib.interpreter.source import runtime
+from course_lib.interpreter.source import loops
 from course_lib.interpreter.values import Value
 
 from . import (
@@ -87,7 +87,7 @@ MUTANTS = {
         lambda: run(test_numbers_atomics.test_integer_atomics_act_lane_by_lane_and_return_what_they_found,
                     op="atomic_add", name="int32", seed=1, n=20)),
     "a range stops one early": (
-        runtime, "range", lambda a, b, c: range(a, b - 1, c), test_numbers_language.test_loops_count_as_those_of_python),
+        loops, "range", lambda a, b, c: range(a, b - 1, c), test_numbers_language.test_loops_count_as_those_of_python),
     "philox multiplies in 16 bits": (
         CourseBuilder, "create_umulhi", of(lambda a, b: (a >> 16) * (b >> 16)),
         lambda: test_numbers_library.test_random_numbers_are_those_of_philox(42)),
@@ -112,6 +112,6 @@ def test_a_wrong_interpreter_is_noticed(mutant, monkeypatch):
     triton.set_allocator(lambda size, align, stream: torch.empty(size, dtype=torch.int8))
     owner, name, wrong, test = MUTANTS[mutant]
     test()  # right as it is
-    monkeypatch.setattr(owner, name, wrong, raising=owner is not runtime)
+    monkeypatch.setattr(owner, name, wrong, raising=owner is not loops)
     with pytest.raises((AssertionError, ArithmeticError)), np.errstate(all="ignore"):
         test()

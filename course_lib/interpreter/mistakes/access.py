@@ -36,15 +36,13 @@ def locate(launch: Launch, pointers: Value, mask: Value | None, itemsize: int, v
     """Check every active lane; raises KernelMistake for the first one that is wrong. verb: "load from" or "store to"."""
     lanes = None
     if mask is not None:
-        if mask.doubt is not None:
-            tell.refuse_doubt(launch, mask.doubt, None, "mask, which decides whether a lane is active,", MASKED_OFF | UNWRITTEN)
+        tell.refuse_doubt(launch, mask.doubt, None, "mask, which decides whether a lane is active,", MASKED_OFF | UNWRITTEN)
         if mask.data.dtype != bool:
             raise launch.mistake("refused", f"a mask is made of comparisons (int1), not of {mask.dtype.scalar}; write mask != 0")
         lanes = np.broadcast_to(mask.data, pointers.data.shape)
         if lanes.all():
             lanes = None
-    if pointers.doubt is not None:
-        tell.refuse_doubt(launch, pointers.doubt, lanes, f"address to {verb}", MASKED_OFF | UNWRITTEN | WRAPPED)
+    tell.refuse_doubt(launch, pointers.doubt, lanes, f"address to {verb}", MASKED_OFF | UNWRITTEN | WRAPPED)
     active = pointers.data if lanes is None else pointers.data[lanes]
     if not active.size:
         return Access(None, None, active.astype(np.int64), itemsize, lanes, arg=pointers.arg or "")

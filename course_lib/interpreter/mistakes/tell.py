@@ -51,8 +51,10 @@ def misaligned(launch: Launch, region: Region, offsets: np.ndarray, itemsize: in
     )  # fmt: skip
 
 
-def refuse_doubt(launch: Launch, doubt: Doubt, lanes: np.ndarray | None, what: str, kinds: int) -> None:
+def refuse_doubt(launch: Launch, doubt: Doubt | None, lanes: np.ndarray | None, what: str, kinds: int) -> None:
     """Raise when an active lane's value has one of `kinds` of doubt. what: the value's name, "address to load from"."""
+    if doubt is None:
+        return
     active = doubt.kinds if lanes is None else np.broadcast_to(doubt.kinds, lanes.shape)[lanes]
     found = int(np.bitwise_or.reduce(active, axis=None)) & kinds if active.size else 0
     if not found:

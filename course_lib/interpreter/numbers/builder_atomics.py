@@ -36,7 +36,7 @@ class Atomics:
         itemsize, shape = stored(dtype).itemsize, ptr.data.shape
         found = access.locate(launch, ptr, mask, itemsize, "update")
         for used in (value, expected):
-            if used is not None and used.doubt is not None:
+            if used is not None:
                 tell.refuse_doubt(launch, used.doubt, found.mask, "value that this atomic uses", _ANY)
         doubt = self._atomic_doubt(name, found, shape)
         access.count(launch, found, "atomic")

@@ -54,8 +54,7 @@ class Memory:
                 self._store(pointers, value, active, cure)
             return
         found = access.locate(launch, ptr, mask, stored(dtype).itemsize, "store to", cure)
-        if value.doubt is not None:
-            tell.refuse_doubt(launch, value.doubt, found.mask, "value stored here", MASKED_OFF | UNWRITTEN)
+        tell.refuse_doubt(launch, value.doubt, found.mask, "value stored here", MASKED_OFF | UNWRITTEN)
         access.count(launch, found, "store")
         bits = to_memory(value.data, dtype).view(f"u{stored(dtype).itemsize}")
         access.store(launch, found, np.broadcast_to(bits, ptr.data.shape))

@@ -11,7 +11,7 @@ import triton.language as tl
 
 from ..numbers import frontend, mapped, reductions
 from ..numbers.builder import builder, semantic
-from . import runtime
+from . import loops
 
 _MISSING = object()
 _applied: list[tuple[Any, str, Any]] = []
@@ -48,8 +48,8 @@ def _plan() -> list[tuple[Any, str, Any]]:
                 plan.append((owner, name, _answering(member)))
     for owner in (tl, tl.core):
         plan += [
-            (owner, "range", runtime.counting),
-            (owner, "static_range", runtime.constant_counting),
+            (owner, "range", loops.counting),
+            (owner, "static_range", loops.constant_counting),
             (owner, "static_assert", _static_assert),
             (owner, "static_print", _static_print),
             (owner, "reduce", reductions.reduce),
@@ -66,7 +66,7 @@ def _plan() -> list[tuple[Any, str, Any]]:
         *frontend.planned(),
         *_library(),
         (tl.core.dtype, "to_ir", _to_ir),
-        (tl.tensor, "__index__", runtime.index),
+        (tl.tensor, "__index__", loops.index),
         (tl.tensor, "__bool__", lambda self: True),  # the frontend asks "is it given?"; kernels go through runtime.condition
         (tl.tensor, "__repr__", lambda self: repr(self.handle.data)),
         (tl.tensor, "__str__", lambda self: str(self.handle.data)),

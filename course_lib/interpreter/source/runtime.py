@@ -1,19 +1,23 @@
-"""What rewritten kernels call for Python's own words: `and`, `or`, `not`, range(), min() and max() as compiled code does."""
+"""What rewritten kernels call for Python's own words: assignments, `and`, `if`, min(), print(), ... as compiled code has them.
+
+The module stands in a rewritten kernel under one name (rewrite.py), so everything that such a kernel calls is found here.
+"""
 
 import builtins
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import triton.language as tl
 
+from ..mistakes.tell import refuse_doubt
 from ..numbers.builder import builder, semantic
-from ..numbers.numpy_types import computed
-from ..values import MASKED_OFF, UNWRITTEN, Value
+from ..values import MASKED_OFF, UNWRITTEN
+from . import refusals
 from .flow import Branch, Loop
+from .loops import counter, counting, elements
 from .names import library, outside, recursion, unknown
 
-__all__ = ["Branch", "Loop", "library", "outside", "recursion", "unknown"]
+__all__ = ["Branch", "Loop", "counter", "elements", "library", "outside", "recursion", "unknown"]
 
 
 # -- assignments and booleans ------------------------------------------------------------------------------------------
@@ -68,7 +72,7 @@ def condition(value: Any) -> Any:
         raise builder.launch.mistake(
             "refused", f"a block of {shape} elements is no condition; use tl.where, a mask, or reduce it to one value first"
         )
-    _refuse(value.handle, "condition of this branch")
+    refuse_doubt(builder.launch, value.handle.doubt, None, "condition of this branch", MASKED_OFF | UNWRITTEN)
     return bool(value.handle.data.reshape(-1)[0])
 
 
@@ -108,17 +112,8 @@ def asserted(test: Any, message: Any) -> None:
 
 def _refuse_first(found: list) -> None:
     if found:
-        from .refusals import mistake
-
         place = builder.launch.place()
-        raise mistake(found[0], place.kernel, place.file, place.program)
-
-
-def _refuse(value: Value, what: str) -> None:
-    if value.doubt is not None:
-        from ..mistakes.tell import refuse_doubt
-
-        refuse_doubt(builder.launch, value.doubt, None, what, MASKED_OFF | UNWRITTEN)
+        raise refusals.mistake(found[0], place.kernel, place.file, place.program)
 
 
 # -- builtins ----------------------------------------------------------------------------------------------------------
@@ -127,67 +122,6 @@ def _refuse(value: Value, what: str) -> None:
 def builtin(function: Any) -> Callable:
     """range, min, max, ... as a kernel means them; a name that the kernel defined itself stays what it is."""
     return BUILTINS[function.__name__] if function is getattr(builtins, getattr(function, "__name__", ""), None) else function
-
-
-def counter(function: Any) -> Callable:
-    """What a `for` goes through: range, tl.range or tl.static_range."""
-    if function in (builtins.range, counting, constant_counting):
-        return counting if function is builtins.range else function
-    name = getattr(function, "__name__", function)
-    raise builder.launch.mistake("refused", f"a kernel loops over range, tl.range or tl.static_range, not over {name}")
-
-
-def counting(*bounds: Any, **options: Any) -> Iterator[Any]:
-    """range() of a kernel: yields scalars of the integer type that the bounds share, int32 for small constants.
-
-    Of tl.range's options only bounds and step change what is computed.
-    """
-    bounds = _in_order(bounds, options)
-    start, stop, step = _bounds(*bounds)
-    dtype = tl.int32
-    for bound in bounds:
-        dtype = semantic.integer_promote_impl(dtype, semantic.to_tensor(bound).dtype)
-    if step < 0 and any(isinstance(bound, tl.tensor) for bound in bounds[2:]):
-        raise builder.launch.mistake("refused", "a negative step must be a constant: compiled code counts upwards otherwise")
-    kind = computed(dtype)
-    for value in range(start, stop, step):
-        yield tl.tensor(Value(np.array([value]).astype(kind), dtype, bound=abs(value)), dtype)
-
-
-def constant_counting(*bounds: Any, **options: Any) -> range:
-    """tl.static_range(): unrolled by the compiler, so its indices are constants."""
-    bounds = _in_order(bounds, options)
-    if any(isinstance(bound, tl.tensor) for bound in bounds):
-        raise builder.launch.mistake("refused", "the bounds of tl.static_range must be constants; use range for run-time bounds")
-    return range(*_bounds(*bounds))
-
-
-def _in_order(bounds: tuple, options: dict[str, Any]) -> tuple:
-    """(stop,), (start, stop) or (start, stop, step), however they were given."""
-    named = dict(zip(("arg1", "arg2", "step"), bounds, strict=False)) | {
-        name: options[name] for name in ("arg1", "arg2", "step") if options.get(name) is not None
-    }
-    if "step" in named and named.get("arg2") is None:
-        return 0, named["arg1"], named["step"]
-    return tuple(named[name] for name in ("arg1", "arg2", "step") if named.get(name) is not None)
-
-
-def _bounds(arg1: Any, arg2: Any = None, step: Any = None) -> tuple[int, int, int]:
-    start, stop = (0, arg1) if arg2 is None else (arg1, arg2)
-    return index(start), index(stop), 1 if step is None else index(step)
-
-
-def index(value: Any) -> int:
-    """A scalar as a Python number (a loop's bound)."""
-    value = value.value if isinstance(value, tl.constexpr) else value
-    if not isinstance(value, tl.tensor):
-        if not isinstance(value, (int, np.integer)):
-            raise builder.launch.mistake("refused", f"the bounds of a loop must be integers, got {value!r}")
-        return int(value)
-    if value.handle.data.size != 1 or not value.dtype.is_int():
-        raise builder.launch.mistake("refused", f"the bounds of a loop must be integers, got a tensor of {value.type}")
-    _refuse(value.handle, "loop's bound")
-    return int(value.handle.data.reshape(-1)[0])
 
 
 def smallest(*values: Any) -> Any:
@@ -226,13 +160,6 @@ def printed(*values: Any) -> None:
     if not values or not isinstance(getattr(values[0], "value", values[0]), str):
         raise builder.launch.mistake("refused", "print in a kernel needs a text first: print('x', x)")
     tl.device_print(*values)
-
-
-def elements(value: Any) -> Any:
-    """What a comprehension goes through."""
-    if not isinstance(value, (tuple, list, tl.tuple)):
-        raise builder.launch.mistake("refused", "a comprehension goes through a tuple or a list; use a loop over tl.static_range")
-    return value
 
 
 def text(value: Any) -> Any:
