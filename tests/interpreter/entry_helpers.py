@@ -41,6 +41,7 @@ class Fake:
     pci: tuple[tuple[str, str | None], ...] = ()
 
 
+NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "-1"}  # for `environment`: whatever machine this is, none is seen
 CPU = Fake()
 NVIDIA = Fake(("/dev/nvidiactl",), driver=True)
 AMD = Fake(("/dev/kfd",))

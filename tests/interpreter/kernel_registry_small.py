@@ -26,6 +26,7 @@ def launches() -> Iterator[tuple[str, Launch]]:
         traffic.add_kernel: (f, f, f, 100, 64),
         traffic.words_kernel: (b, i, 64),
         traffic.halves_kernel: (i, torch.empty(64, dtype=torch.int16, device="meta"), 64),
+        traffic.both_widths_kernel: (i, i, 64),
         traffic.across_kernel: (f, f, f, 3, 64),
         traffic.nothing_kernel: (f, f, 0, 64),
         traffic.helped_kernel: (f, f, 64),

@@ -13,7 +13,7 @@ import pytest
 from course_lib import lab
 from course_lib.interpreter import entry
 
-from .entry_helpers import AMD, CPU, NVIDIA, ROOT, Fake, environment, fake_torch, on_machine, python, version_file
+from .entry_helpers import AMD, CPU, NO_GPU, NVIDIA, ROOT, Fake, environment, fake_torch, on_machine, python, version_file
 
 PACKAGE = "import course_lib\nfound = os.environ.get('TRITON_INTERPRET')\n"
 LAB = "from course_lib import lab\nfound = os.environ.get('TRITON_INTERPRET')\n"
@@ -116,7 +116,6 @@ def test_torch_has_the_last_word_when_the_notebook_starts(hip, device, tmp_path)
     assert "labs doctor" in reason
 
 
-NO_GPU = {"CUDA_VISIBLE_DEVICES": "", "HIP_VISIBLE_DEVICES": "-1"}  # on whatever machine this runs
 KERNEL = """
 import json, os, sys
 {first}

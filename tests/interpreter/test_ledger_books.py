@@ -12,7 +12,7 @@ import triton.language as tl
 from course_lib import interpreter
 from course_lib.interpreter import KernelMistake, ledger
 
-from .entry_helpers import ROOT, environment, python
+from .entry_helpers import NO_GPU, ROOT, environment, python
 from .kernels.copy import copy, copy_kernel
 from .kernels.matmul import matmul
 from .ledger_helpers import at, check_books
@@ -81,7 +81,7 @@ def test_whichever_module_brings_triton_the_checks_are_on_once_it_is_there(first
     """`lab` turns them on when Triton is imported, and Triton may be imported by the interpreter itself, half loaded."""
     lines = ["from course_lib import lab", f"import course_lib.interpreter.{first}", "from course_lib.interpreter import switch"]
     code = "\n".join([*lines, "assert switch.enabled()"])
-    python(["-c", code], ROOT, environment())
+    python(["-c", code], ROOT, environment(**NO_GPU))
 
 
 @triton.jit

@@ -20,7 +20,7 @@ from course_lib import interpreter
 from course_lib.interpreter import after_import, launch, switch, versions
 from course_lib.interpreter.mistakes.faults import KernelMistake
 
-from .entry_helpers import ROOT, environment, python
+from .entry_helpers import NO_GPU, ROOT, environment, python
 from .faults import bounds
 from .faults.told import checks_on
 
@@ -230,7 +230,7 @@ def test_after_lab_everything_is_on_in_any_order(order):
     import torch
     print(interpreter.enabled(), *(x.isnan().all().item() for x in (torch.empty(2), torch.ones(1).new_empty(3))))
     """
-    assert python(["-c", textwrap.dedent(code)], ROOT, environment()).split() == ["True"] * 3
+    assert python(["-c", textwrap.dedent(code)], ROOT, environment(**NO_GPU)).split() == ["True"] * 3
 
 
 def test_triton_and_torch_may_come_before_lab():
