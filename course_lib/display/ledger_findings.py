@@ -13,6 +13,7 @@ from ..interpreter.counts.books import SECTOR_BYTES, LaunchLedger, SourceLine, T
 from .ledger_numbers import bytes_text, program_index, share_text, times_text
 
 REREADS, COALESCING, SHARE = 1.5, 0.5, 0.05
+MINOR = 0.05  # of the repeats: the lesser of two causes is told from here on
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,38 +62,46 @@ def _rereads(launch: LaunchLedger, argument: str, line: SourceLine, traffic: Tra
 
 
 def _why_again(launch: LaunchLedger, argument: str, line: SourceLine, traffic: Traffic) -> str:
-    """Other programs, or one program again: told apart by how many programs share what the last of them loaded."""
-    again = traffic.useful_loaded_bytes / traffic.distinct_loaded_bytes
-    sharers, along = _sharers(launch, argument)
-    once_each = traffic.loads <= launch.programs
-    if once_each or again <= REREADS * sharers:
-        who = f"{'up to ' if again < sharers - 0.05 else ''}{sharers} programs {along}" if along else "several programs"
+    """Other programs, or one program again, as the ledger counted them (`Repeats`); "" where it did not (without pictures)."""
+    repeats = launch.repeats.get((argument, line))
+    if repeats is None:
+        return ""
+    once_each = traffic.distinct_loaded_bytes + repeats.across  # each program's own first loads
+    sharers = once_each / traffic.distinct_loaded_bytes  # programs for each element, on average
+    inside = traffic.useful_loaded_bytes / once_each  # loads of an element by one program, on average
+    every = repeats.inside + repeats.across
+    along = _along(launch, argument) if repeats.across else ""
+    if repeats.inside <= repeats.across:
+        own = f" A program asks for them about {times_text(inside)[:-1]} times itself." if repeats.inside >= MINOR * every else ""
         return (
-            f"The repeats come from other programs: {who} ask for the same elements. The L2 cache may serve them while it still "
-            "holds the data; a larger tile for each program means fewer repeats."
+            f"The repeats come from other programs: {_programs(sharers, along)} ask for the same elements. The L2 cache may "
+            f"serve them while it still holds the data; a larger tile for each program means fewer repeats.{own}"
         )
-    inside = again / sharers
-    beside = f", in each of the {sharers} programs {along}" if along else ""
+    beside = ""
+    if repeats.across >= MINOR * every:
+        beside = f", in {'each of the ' if _whole(sharers) else ''}{_programs(sharers, along)}"
     return (
         f"A program loads the same elements about {times_text(inside)[:-1]} times itself, in the loop around this line{beside}. "
         "The L1 cache may serve them; loaded once before that loop, or used for a whole block at a time, they are asked for once."
     )
 
 
-def _sharers(launch: LaunchLedger, argument: str) -> tuple[int, str]:
-    """(how many programs load the same elements, "along grid axis 1 (8)"), read from who loaded each element last.
+def _whole(number: float) -> bool:
+    return abs(number - round(number)) < 0.05
 
-    Where s programs load the same part, the last of them hides the others: programs / s are left to be seen.
-    """
+
+def _programs(number: float, along: str) -> str:
+    """How many programs ask for one element: "3 programs along grid axis 1", "on average 4.5 programs along ..."."""
+    return f"{round(number)} programs{along}" if _whole(number) else f"on average {times_text(number)[:-1]} programs{along}"
+
+
+def _along(launch: LaunchLedger, argument: str) -> str:
+    """ " along grid axis 1": the axes whose programs share elements, read from who loaded each element last; "" if none is."""
     touched = launch.touched.get(argument)
     last = np.unique(touched.loader[touched.loader >= 0]) if touched is not None else np.empty(0, int)
-    if not last.size or launch.programs == last.size:
-        return 1, ""
     seen = program_index(last, launch.grid)
-    axes = [axis for axis in range(3) if launch.grid[axis] > np.unique(seen[axis]).size]
-    named = " and ".join(str(axis) for axis in axes)
-    along = f"along grid {'axis' if len(axes) == 1 else 'axes'} {named}" if axes else "that share them"
-    return max(1, round(launch.programs / last.size)), along
+    axes = [axis for axis in range(3) if launch.grid[axis] > np.unique(seen[axis]).size] if last.size else []
+    return f" along grid {'axis' if len(axes) == 1 else 'axes'} {' and '.join(map(str, axes))}" if axes else ""
 
 
 def _coalescing(launch: LaunchLedger, argument: str, line: SourceLine, traffic: Traffic) -> list[Finding]:

@@ -236,7 +236,43 @@ def test_grouped_heads_and_tiles_share_keys_and_a_causal_mask_says_up_to():
     q, k, v = torch.randn(1, 64, 4, 16), torch.randn(1, 64, 2, 16), torch.randn(1, 64, 2, 16)
     kinds, text = told(flash.flash, q, k, v, causal=True, bm=16, bn=16)
     assert kinds == [("re-reads", "k_ptr"), ("re-reads", "v_ptr")]
-    assert "up to 8 programs along grid axes 0 and 1 ask for the same elements" in text  # 4 tiles of 2 heads
+    # keys of tile j are read by the query tiles j.. of 4, of 2 heads: (4 + 3 + 2 + 1) / 4 * 2
+    assert "5 programs along grid axes 0 and 1 ask for the same elements" in text
+    assert "itself" not in text
+
+
+@triton.jit
+def sums_a_window(x_ptr, out_ptr, STEPS: tl.constexpr, W: tl.constexpr):
+    """out[i] = sum of x[i : i + W], STEPS of them in each program: the window slides by one element."""
+    for i in range(STEPS):
+        at = tl.program_id(0) * STEPS + i
+        tl.store(out_ptr + at, tl.sum(tl.load(x_ptr + at + tl.arange(0, W)), axis=0))
+
+
+def test_a_window_that_slides_in_a_loop_is_loaded_again_by_its_own_program():
+    kinds, text = told(sums_a_window, torch.randn(4 * 64 + 8), torch.empty(4 * 64), STEPS=64, W=8, grid=(4,))
+    assert kinds == [("re-reads", "x_ptr"), ("coalescing", "out_ptr")]
+    # 64 * 8 loads of 71 elements in each program; 3 * 7 of 263 elements are seen by two programs
+    assert "A program loads the same elements about 7.2 times itself, in the loop around this line. The L1" in text
+    assert "other programs" not in text
+
+
+@triton.jit
+def two_lines_load(x_ptr, out_ptr, ROWS: tl.constexpr, N: tl.constexpr):
+    """A program loads its own part of x, and then, on another line, all of it."""
+    at = tl.arange(0, N)
+    mine = tl.load(x_ptr + tl.program_id(0) * (N // ROWS) + tl.arange(0, N // ROWS))
+    tl.store(out_ptr + tl.program_id(0) * N + at, tl.load(x_ptr + at) + tl.sum(mine, axis=0))
+
+
+def test_another_line_that_loads_the_same_is_no_loop():
+    (launch,) = traced(two_lines_load, torch.randn(64), torch.empty(2, 64), ROWS=2, N=64, grid=(2,))
+    (found,) = findings(launch.ledger)
+    assert found.lines[0].text.startswith("tl.store(")
+    assert "2 programs along grid axis 0 ask for the same elements" in found.text
+    assert "itself" not in found.text
+    launch.ledger.repeats.clear()  # as without pictures: no cause is made up
+    assert "programs" not in findings(launch.ledger)[0].text
 
 
 def test_lanes_of_one_access_that_ask_for_one_element_are_no_waste():

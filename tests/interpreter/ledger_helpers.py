@@ -73,6 +73,10 @@ def check_books(launch: LaunchLedger) -> None:
             assert part.distinct_loaded_bytes <= launch.total.distinct_loaded_bytes
             assert part.coalescing is None or 0 < part.coalescing <= 1
             assert part.rereads is None or part.rereads >= 1
+    for site, repeats in launch.repeats.items():  # kept with pictures
+        traffic = launch.sites[site]
+        assert repeats.inside + repeats.across == traffic.useful_loaded_bytes - traffic.distinct_loaded_bytes
+        assert min(repeats.inside, repeats.across) >= 0
     assert sum(launch.dot_lines.values()) == sum(launch.dot_flops.values())
 
 

@@ -20,6 +20,6 @@ def folder() -> Path:
         if there is not None and there.version.startswith(tuple(f"{known}." for known in wanted)):
             return place
     pytest.skip(
-        f"needs Triton {' or '.join(wanted)} beside the installed {main}, and there is none in {chosen or sys.prefix}; `make test` "
-        "(tools/setup_env.py dev) installs it, or put it into a folder and name that in COURSE_TRITON_BESIDE"
+        f"needs Triton {' or '.join(wanted)} beside the installed {main}, and there is none in {chosen or sys.prefix}; "
+        "`make test` (tools/setup_env.py dev) installs it, or put it into a folder and name that in COURSE_TRITON_BESIDE"
     )

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.compile  # on CI the other Triton must be there
 FILES = {  # the quick ones of each kind, and the least number of tests that must pass
     "numbers": ("arithmetic atomics casts dot language memory reductions shapes", 200),
     "mistakes": ("bounds masked overflow races unwritten", 100),
-    "ledger": ("accesses books copy flash matmul speed waste", 100),
+    "ledger": ("accesses books copy flash matmul repeats speed waste", 100),
 }
 ALLOWED_SKIPS = r"Triton 3\.6 compiles no tl\.full of fp8|the unpatched Triton 3\.6 cannot run a loop with numpy 2\.4"
 

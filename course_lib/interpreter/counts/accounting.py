@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..mistakes.memory import Region
-from .books import SECTOR_BYTES, LaunchLedger, SourceLine, Touched, Traffic
+from .books import SECTOR_BYTES, LaunchLedger, Repeats, SourceLine, Touched, Traffic
 
 if TYPE_CHECKING:
     from ..mistakes.access import Access
@@ -35,13 +35,15 @@ def distinct(offsets: np.ndarray, start: int) -> tuple[int, int]:
 class Seen:
     """Which bytes of one stretch of memory were touched: a flag for each `unit` bytes from the address `first`.
 
+    programs  remember as well which program touched them last, for `repeats`
     The stretch grows when it must, and the unit shrinks to the narrowest access (a pointer that was cast).
     """
 
-    __slots__ = ("first", "flags", "unit")
+    __slots__ = ("first", "flags", "last", "unit")
 
-    def __init__(self, first: int, num_bytes: int, unit: int):
+    def __init__(self, first: int, num_bytes: int, unit: int, programs: bool = False):
         self.first, self.unit, self.flags = first, unit, np.zeros(num_bytes // unit, bool)
+        self.last = np.full(self.flags.size, -1, np.int32) if programs else None
 
     @property
     def end(self) -> int:
@@ -51,8 +53,8 @@ class Seen:
     def num_bytes(self) -> int:
         return int(np.count_nonzero(self.flags)) * self.unit
 
-    def mark(self, start: int, access: "Access") -> None:
-        """Flag what an access touched; its offsets are counted from the address `start`."""
+    def mark(self, start: int, access: "Access") -> np.ndarray:
+        """Flag what an access touched; its offsets are counted from the address `start`. -> the first flag of each element."""
         self._reach(start + access.low, start + access.high + access.itemsize, access.itemsize)
         places = access.offsets + (start - self.first)
         if self.unit > 1:
@@ -60,6 +62,20 @@ class Seen:
         self.flags[places] = True
         for step in range(1, access.itemsize // self.unit):
             self.flags[places + step] = True
+        return places
+
+    def repeats(self, places: np.ndarray, itemsize: int, program: int) -> tuple[int, int]:
+        """(bytes that this program had touched, bytes that only others had), before it touches these different places now.
+
+        Programs run one after the other, so what the running one has touched is what it has touched last.
+        """
+        mine = known = 0
+        for step in range(itemsize // self.unit):
+            before = self.last[places + step if step else places]
+            mine += int(np.count_nonzero(before == program))
+            known += int(np.count_nonzero(before >= 0))
+            self.last[places + step if step else places] = program
+        return mine * self.unit, (known - mine) * self.unit
 
     def absorb(self, other: "Seen") -> None:
         """Flag what `other` has flagged as well."""
@@ -75,10 +91,13 @@ class Seen:
 
     def _reach(self, first: int, end: int, unit: int) -> None:
         if unit < self.unit:
-            self.flags, self.unit = np.repeat(self.flags, self.unit // unit), unit
+            self.flags, times, self.unit = np.repeat(self.flags, self.unit // unit), self.unit // unit, unit
+            self.last = None if self.last is None else np.repeat(self.last, times)
         before, after = max(0, self.first - first), max(0, end - self.end)
         if before or after:
-            self.flags = np.pad(self.flags, (-(-before // self.unit), -(-after // self.unit)))
+            more = (-(-before // self.unit), -(-after // self.unit))
+            self.flags = np.pad(self.flags, more)
+            self.last = None if self.last is None else np.pad(self.last, more, constant_values=-1)
             self.first -= -(-before // self.unit) * self.unit
 
 
@@ -103,7 +122,7 @@ class Account:
     def access(self, kind: str, access: "Access", line: SourceLine, program: int) -> None:
         """kind: "load", "store" or "atomic". An access counts for the argument that `access.region` names."""
         region, offsets, itemsize = access.region, access.offsets, access.itemsize
-        count = offsets.size
+        count = different = offsets.size
         traffic = self.ledger.sites.get((region.arg, line))
         if traffic is None:
             traffic = self.ledger.sites[region.arg, line] = Traffic()
@@ -127,9 +146,14 @@ class Account:
         seen = self._seen.get(site)
         if seen is None:
             first, size = region.storage.start + region.first, region.end - region.first
-            seen = self._seen[site] = Seen(first, size, region.itemsize)
-        seen.mark(region.storage.start, access)
+            seen = self._seen[site] = Seen(first, size, region.itemsize, programs=self.pictures and not writes)
+        places = seen.mark(region.storage.start, access)
         if self.pictures:
+            if not writes:
+                repeats = self.ledger.repeats.setdefault((region.arg, line), Repeats())
+                inside, across = seen.repeats(places if different == count else np.unique(places), itemsize, program)
+                repeats.inside += inside
+                repeats.across += across
             self._picture(access, writes, program)
 
     def _picture(self, access: "Access", writes: bool, program: int) -> None:

@@ -66,6 +66,18 @@ class Traffic:
         return self
 
 
+@dataclass
+class Repeats:
+    """Bytes that one line loads of one argument although it has loaded them before, each once for an access.
+
+    inside  by a program that had loaded them itself; across: by a program that had not, after another one had
+    Together they are useful_loaded_bytes - distinct_loaded_bytes of that line and argument.
+    """
+
+    inside: int = 0
+    across: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class SourceLine:
     """One line of a kernel's source, as the learner sees it."""
@@ -111,7 +123,8 @@ class LaunchLedger:
     dot_lines: dict[SourceLine, int] = field(default_factory=dict)
     elementwise_flops: int = 0
     special_calls: dict[str, int] = field(default_factory=dict)
-    touched: dict[str, Touched] = field(default_factory=dict)
+    touched: dict[str, Touched] = field(default_factory=dict)  # with pictures only, as are the repeats
+    repeats: dict[tuple[str, SourceLine], Repeats] = field(default_factory=dict)
     config: str = ""  # the autotuner's configuration that ran
     complete: bool = False  # False: a mistake ended the launch (see notes), and what is counted ends there
     notes: list[str] = field(default_factory=list)

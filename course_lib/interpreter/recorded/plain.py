@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from ..counts.books import LaunchLedger, SourceLine, Touched, Traffic
+from ..counts.books import LaunchLedger, Repeats, SourceLine, Touched, Traffic
 from ..mistakes.memory import Storage
 
-_CLASSES = {cls.__name__: cls for cls in (LaunchLedger, SourceLine, Touched, Traffic)}
+_CLASSES = {cls.__name__: cls for cls in (LaunchLedger, Repeats, SourceLine, Touched, Traffic)}
 
 
 def save(path: Path, value: Any) -> None:
