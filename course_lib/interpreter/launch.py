@@ -16,8 +16,9 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from .counts.accounting import Account
 from .counts.books import LaunchLedger
-from .mistakes.faults import KernelMistake
+from .mistakes.faults import KernelMistake, WrongArguments, WrongGrid
 from .mistakes.memory import Memory
+from .mistakes.next_step import next_step
 from .mistakes.races import unravel
 from .numbers.builder import builder, semantic
 from .numbers.numpy_types import COMPUTED
@@ -64,14 +65,18 @@ def _run(
     names = inspect.getfullargspec(kernel.fn).args
     if unknown := kwargs.keys() - set(names) - _launch_options():
         known = f"its arguments are {', '.join(names)}; options of a launch are num_warps, num_stages and the like"
-        raise TypeError(f"{kernel.fn.__name__} has no argument {' and no argument '.join(sorted(unknown))}: {known}")
+        raise WrongArguments(f"{kernel.fn.__name__} has no argument {' and no argument '.join(sorted(unknown))}: {known}")
     kwargs = {name: value for name, value in kwargs.items() if name in names}
     executor = GridExecutor(kernel.fn, kernel.arg_names, grid, kernel.pre_run_hooks)
     elsewhere = any(tensor.device.type != "cpu" for _, tensor in _tensors({"args": args, **kwargs}))
     args_host, kwargs_host = executor._init_args_hst(args, kwargs) if elsewhere else (args, kwargs)
     for hook in kernel.pre_run_hooks:
         hook(*args_host, **kwargs_host)
-    bound = inspect.getcallargs(kernel.fn, *args_host, **kwargs_host)
+    try:
+        bound = inspect.getcallargs(kernel.fn, *args_host, **kwargs_host)
+    except TypeError as error:
+        raise WrongArguments(f"{error}; its arguments are {', '.join(names)}") from None
+    _refuse_foreign({name: value for name, value in bound.items() if name not in executor.constexprs}, kernel.fn.__name__)
     memory = Memory(_tensors(bound))
     sizes = _grid_of(grid, bound, kernel.fn.__name__)
     account = None
@@ -117,7 +122,9 @@ def _run_programs(fn: Callable, launch: Launch, values: dict[str, Any]) -> None:
         except Exception as error:
             if triton.knobs.compilation.front_end_debugging:
                 raise
-            raise KernelMistake("error", _where(error, launch), f"{type(error).__name__}: {error}") from error
+            step = next_step(error)
+            words = f"{type(error).__name__}: {error}{'; ' if step else ''}{step}"
+            raise KernelMistake("error", _where(error, launch), words) from error
 
 
 def _where(error: BaseException, launch: Launch) -> Any:
@@ -133,15 +140,32 @@ def _where(error: BaseException, launch: Launch) -> Any:
     return found and Place(launch.kernel, found.file, found.number, found.text, launch.program)
 
 
+def _refuse_foreign(bound: dict[str, Any], name: str) -> None:
+    """Numpy arrays and lists are what a launch on a GPU refuses as well; other strangers are named where they are used."""
+    for argument, value in bound.items():
+        if isinstance(value, np.ndarray):
+            cure = f"pass torch.from_numpy({argument})"
+        elif isinstance(value, (list, dict, set)):
+            cure = "make a tensor of it with torch.tensor" if isinstance(value, list) else "pass its parts one by one"
+        else:
+            continue
+        kind = "a numpy array" if isinstance(value, np.ndarray) else f"a {type(value).__name__}"
+        raise WrongArguments(f"{argument} of {name} is {kind}; a kernel takes torch tensors, numbers and constants: {cure}")
+
+
 def _grid_of(grid: Any, bound: dict[str, Any], name: str) -> tuple[int, int, int]:
     sizes = grid(bound) if callable(grid) else grid
-    sizes = tuple(int(size) for size in (sizes if isinstance(sizes, (tuple, list)) else (sizes,)))
+    if not isinstance(sizes, (tuple, list)):
+        raise WrongGrid(f"the grid of {name} is {sizes!r}; a grid is a tuple, as in ({sizes!r},)")
+    if fractions := [size for size in sizes if not hasattr(size, "__index__")]:
+        raise WrongGrid(f"the grid of {name} holds {fractions[0]!r}; whole programs are counted: use triton.cdiv(n, BLOCK)")
+    sizes = tuple(int(size) for size in sizes)
     if not 1 <= len(sizes) <= 3 or any(size < 0 for size in sizes):
-        raise ValueError(f"the grid of {name} is {sizes}; a grid has one to three sizes, none negative")
+        raise WrongGrid(f"the grid of {name} is {sizes}; a grid has one to three sizes, none negative")
     sizes = sizes + (1,) * (3 - len(sizes))
     for size, limit, axis in zip(sizes, (2**31 - 1, 65535, 65535), "xyz", strict=True):
         if size > limit:
-            raise ValueError(f"the grid of {name} has {size} programs along {axis}; CUDA allows {limit}")
+            raise WrongGrid(f"the grid of {name} has {size} programs along {axis}; CUDA allows {limit}")
     return sizes
 
 

@@ -5,6 +5,8 @@ from typing import Any
 
 from triton.runtime.errors import InterpreterError
 
+from .own_lines import OwnLines
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -21,7 +23,7 @@ class Place:
         return f"{self.kernel}, line {self.line} `{self.text}`, program ({grid})"
 
 
-class KernelMistake(InterpreterError):
+class KernelMistake(OwnLines, InterpreterError):
     """A mistake in a kernel that a GPU would answer with garbage, a crash, or a race.
 
     kind      "out of bounds", "unwritten", "masked off", "race", "overflow", "misaligned", "assert", "refused" or "error"
@@ -48,3 +50,15 @@ def _rebuilt(kind: str, place: Place | None, message: str, extra: dict) -> Kerne
 
 class NotEmulated(KernelMistake):
     """Something that only a compiled kernel can do (inline assembly, Gluon, a library function)."""
+
+
+class WrongArguments(OwnLines, TypeError):
+    """A launch with arguments that the kernel does not have, lacks some, or cannot take."""
+
+
+class WrongGrid(OwnLines, ValueError):
+    """A launch whose grid no GPU takes."""
+
+
+class NotALaunch(OwnLines, RuntimeError):
+    """A kernel called like a function, from the host."""

@@ -62,6 +62,7 @@ def _rewrite(fn: Callable) -> Callable:
     space: dict[str, Any] = {}
     exec(compile(module, fn.__code__.co_filename, "exec"), fn.__globals__, space)
     twin = space["__course_enclose"](runtime, records, *outside.values())
+    twin.__code__ = twin.__code__.replace(co_qualname=fn.__qualname__)  # what a traceback calls it
     twin.__defaults__, twin.__kwdefaults__ = fn.__defaults__, fn.__kwdefaults__
     if not ours:
         _remember(twin.__code__)
