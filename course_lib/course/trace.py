@@ -122,13 +122,11 @@ def _reports(traced: "Traced", targets: Sequence[str]) -> "list[CompileReport]":
 
 def _kind(launch: "TracedLaunch") -> tuple:
     """Equal for launches that compile to the same code; where unsure, different."""
-    from ..interpreter.text.kernel_parts import python_function
+    from ..interpreter.text.jit_functions import constant_names, python_function
 
     function = python_function(launch.kernel)
     given = dict(zip(function.__code__.co_varnames, launch.args, strict=False)) | dict(launch.kwargs)
-    constants = {name for name, note in function.__annotations__.items() if "constexpr" in str(note)}
-    options = given.keys() - set(function.__code__.co_varnames)
-    exact = constants | options
+    exact = constant_names(function) | (given.keys() - set(function.__code__.co_varnames))
     return (id(function), *((name, repr(value) if name in exact else _value(value)) for name, value in sorted(given.items())))
 
 

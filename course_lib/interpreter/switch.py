@@ -20,8 +20,11 @@ from .compiled_only import guarded
 from .counts.books import LaunchLedger, Ledger
 from .launch import run_grid
 from .mistakes import canary
+from .mistakes.faults import NotALaunch
+from .numbers.builder import builder
 from .source.rewrite import rewritten
 from .targets import target as target_of
+from .text.jit_functions import configuration, inner_function
 from .watch import NONE, Checks
 
 
@@ -180,20 +183,19 @@ def _launch(kernel: Any, grid: Any, args: tuple, kwargs: dict[str, Any]) -> None
 
 def _call(self: Any, *args: Any, **kwargs: Any) -> Any:
     """A helper called from a kernel."""
+    if builder.launch is None:
+        name = self.fn.__name__
+        raise NotALaunch(f"{name} is a kernel, and a launch needs a grid in square brackets: {name}[(programs,)](...)")
     return rewritten(self.fn)(*args, **kwargs)
 
 
 def _tune(self: Any, *args: Any, **kwargs: Any) -> Any:
     """@triton.autotune without a device to time on: the first configuration that is valid, or the one asked for."""
-    if not isinstance(_innermost(self), InterpretedFunction):
+    if not isinstance(inner_function(self), InterpretedFunction):
         return _originals["tune"](self, *args, **kwargs)
     self.nargs = dict(zip(self.arg_names, args, strict=False))
     candidates = self.prune_configs(kwargs) if len(self.configs) > 1 else self.configs
-    wanted = [c for c in candidates if all(c.all_kwargs().get(k) == v for k, v in _state.choice.items())]
-    if not wanted:
-        have = "; ".join(str(c) for c in candidates)
-        raise ValueError(f"no configuration of {self.base_fn.__name__} has {_state.choice}; there are: {have}")
-    chosen = self.best_config = wanted[0]
+    chosen = self.best_config = configuration(self.base_fn.__name__, candidates, _state.choice)
     _state.config = str(chosen)
     try:
         if chosen.pre_hook is not None:
@@ -201,9 +203,3 @@ def _tune(self: Any, *args: Any, **kwargs: Any) -> Any:
         return self.fn.run(*args, **kwargs, **chosen.all_kwargs())
     finally:
         _state.config, self.nargs = "", None
-
-
-def _innermost(function: Any) -> Any:
-    while not isinstance(function, InterpretedFunction) and hasattr(function, "fn"):
-        function = function.fn
-    return function

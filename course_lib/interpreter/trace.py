@@ -10,7 +10,7 @@ from typing import Any
 
 from . import entry
 from .counts.books import LaunchLedger, Ledger
-from .text.kernel_parts import inner_function, python_function
+from .text.jit_functions import configuration, inner_function, is_gluon, python_function
 
 NEVER = (0, 0, 0)  # the grid of a launch that did not run
 
@@ -68,10 +68,11 @@ def trace(
     if kernel and grid is None:
         raise ValueError(f"{name} is a kernel, and a launch needs a grid: lab.trace({name}, ..., grid=(programs,))")
     if not kernel and grid is not None:
-        raise ValueError(f"{name} is no kernel made by @triton.jit, and grid= is for kernels; leave it out: it launches its own")
+        cure = "write @triton.jit above it, or leave grid= out where it launches kernels itself"
+        raise ValueError(f"{name} is no kernel made by @triton.jit, and grid= is for kernels: {cure}")
     if not callable(function) and not kernel:
         raise ValueError(f"trace takes a kernel or a function that launches kernels, got a {type(function).__name__}")
-    if kernel and getattr(inner_function(function), "is_gluon", bool)():
+    if kernel and is_gluon(function):
         return _gluon(function, name, args, kwargs)
     state = entry.state()
     if state.mode in ("cuda", "rocm"):
@@ -142,12 +143,11 @@ def _on_device(
 
 def _chosen(kernel: Any, config: dict[str, int] | None) -> dict[str, Any]:
     """All that the configuration asked for sets (constants, num_warps, ...), so that it is the one that is compiled."""
-    while config and kernel is not None:
-        for one in getattr(kernel, "configs", ()):
-            if all(one.all_kwargs().get(name) == value for name, value in config.items()):
-                return one.all_kwargs()
-        kernel = getattr(kernel, "fn", None)
-    return {}
+    while config and not hasattr(kernel, "configs"):
+        if not hasattr(kernel, "fn"):
+            return {}
+        kernel = kernel.fn
+    return configuration(kernel.base_fn.__name__, kernel.configs, config).all_kwargs() if config else {}
 
 
 def _recorded(function: Callable, args: Sequence[Any], kwargs: Mapping[str, Any], config: dict[str, int] | None) -> Traced:

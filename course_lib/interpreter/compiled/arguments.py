@@ -9,8 +9,8 @@ import ast
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..text.jit_functions import as_function
 from ..text.kernel_constants import expression
-from ..text.kernel_parts import inner_function, python_function
 from ..text.kernel_source import KernelSource
 
 NOT_OPTIONS = ("grid", "warmup")
@@ -36,15 +36,10 @@ def bind(source: KernelSource, args: Sequence[Any], kwargs: Mapping[str, Any]) -
     return given, {name: value for name, value in options.items() if value is not None}
 
 
-def functions_in(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-    """The jit functions among the arguments: the kernel's text must define them."""
-    return [value for value in (*args, *kwargs.values()) if python_function(_inside(value))]
-
-
 def describe(source: KernelSource, given: Mapping[str, Any], functions: Sequence[Any]) -> dict[str, Any]:
     """Plain data for each argument; worker.py makes stand-ins of it. Raises TypeError for what no kernel can be given."""
     constants = _constants(source)
-    called = {id(python_function(_inside(f))): name for f, name in zip(functions, source.also, strict=True)}
+    called = {id(as_function(f)): name for f, name in zip(functions, source.also, strict=True)}
     return {name: _described(name, value, name in constants, called) for name, value in given.items()}
 
 
@@ -89,17 +84,13 @@ def _definition(source: KernelSource) -> ast.FunctionDef:
     raise TypeError(f"the text defines no function {source.name}")
 
 
-def _inside(value: Any) -> Any:
-    return inner_function(getattr(value, "value", value) if type(value).__name__ == "constexpr" else value)
-
-
 def _described(name: str, value: Any, constant: bool, called: Mapping[int, str]) -> dict[str, Any]:
-    if function := called.get(id(python_function(_inside(value)))):
+    if function := called.get(id(as_function(value))):
         return {"kind": "function", "name": function}
     if hasattr(value, "data_ptr"):
         return _tensor(value)
     if type(value).__name__ == "TensorDescriptor":
-        return _descriptor(name, value)
+        return _descriptor(value)
     if type(value) is tuple and not constant:
         return {"kind": "tuple", "items": [_described(name, item, False, called) for item in value]}
     if not constant and isinstance(value, int) and not isinstance(value, bool):
@@ -134,7 +125,7 @@ def _tensor(value: Any) -> dict[str, Any]:
     return {"kind": "tensor", "dtype": dtype, "itemsize": size, "aligned": address % 16 == 0, "small": held < SMALL_BYTES}
 
 
-def _descriptor(name: str, value: Any) -> dict[str, Any]:
+def _descriptor(value: Any) -> dict[str, Any]:
     """A host tensor descriptor. Its shape and strides are arguments of the launch, its block shape is part of the code."""
     strides = [max(16, int(stride) // 16 * 16) for stride in value.strides[:-1]] + [1]
     fields = {"base": _tensor(value.base), "shape": _value([16] * len(value.shape)), "strides": _value(strides)}

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ..text.jit_functions import functions_in
 from ..text.kernel_source import KernelSource, self_contained
 from . import cache
-from .arguments import bind, describe, functions_in, with_choices
+from .arguments import bind, describe, with_choices
 from .child import SECONDS_PER_JOB, run_jobs
 from .readings import read_amdgcn, read_ptx, read_ptxas, read_sass
 from .report import CompileReport, TargetReport
@@ -148,7 +149,7 @@ def _prepare(launch: Launch, version: str, disassemble: bool) -> _Prepared:
         source = kernel
     else:
         kwargs, remarks = with_choices(kernel, launch.args, kwargs)
-        functions = functions_in(launch.args, kwargs)
+        functions = functions_in([*launch.args, *kwargs.values()])
         source = self_contained(kernel, *functions)
     given, options = bind(source, launch.args, kwargs)
     return _Prepared(source, describe(source, given, functions), options, targets, version, disassemble, remarks)

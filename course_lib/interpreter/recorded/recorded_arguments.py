@@ -9,14 +9,13 @@ An argument is one of
   {"kind": "descriptor", "base", "shape", "strides", "block_shape", "padding", "round_f32_to_tf32"}
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from ..mistakes.memory import Storage
 from ..text.kernel_constants import expression
-from ..text.kernel_parts import inner_function, python_function
 
 
 class RecordingError(RuntimeError):
@@ -29,11 +28,6 @@ def described(base: Any, arg: Mapping[str, Any]) -> Any:
 
     asked = {"round_f32_to_tf32": True} if arg["round_f32_to_tf32"] else {}
     return TensorDescriptor(base, arg["shape"], arg["strides"], arg["block_shape"], arg["padding"], **asked)
-
-
-def functions_in(values: Iterable[Any]) -> list[Any]:
-    """The jit functions among the arguments: the kernel's text must define them."""
-    return [value for value in values if python_function(_inside(value)) is not None]
 
 
 def written(name: str, value: Any, constant: bool, functions: dict[int, str], storages: "Storages") -> dict[str, Any]:
@@ -59,10 +53,6 @@ def written(name: str, value: Any, constant: bool, functions: dict[int, str], st
             f"argument {name} is a {type(value).__name__}; a kernel takes tensors, numbers, tuples, descriptors and constants"
         )
     return {"kind": "constant", "expression": text}
-
-
-def _inside(value: Any) -> Any:
-    return inner_function(value.value if type(value).__name__ == "constexpr" else value)
 
 
 class Storages:

@@ -18,9 +18,10 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 from ..switch import interpreting
-from ..text.kernel_parts import SourceError, inner_function
+from ..text.jit_functions import configuration, constant_names, functions_in, inner_function
+from ..text.kernel_parts import SourceError
 from ..text.kernel_source import KernelSource, self_contained
-from .recorded_arguments import RecordingError, Storages, functions_in, written
+from .recorded_arguments import RecordingError, Storages, written
 
 VERSION = 1
 MAX_BYTES = 64 * 2**20  # of changed memory; what does not fit is refused with a sentence, and the launches run on
@@ -108,7 +109,7 @@ class Tape:
             raise RecordingError("it has pre-run hooks, which no replay can run; do their work before the launch")
         functions = functions_in(bound.values())
         source = self_contained(kernel, *functions)
-        constants = {name for name, note in kernel.fn.__annotations__.items() if "constexpr" in str(note)}
+        constants = constant_names(kernel.fn)
         arguments = {
             name: written(name, value, name in constants, dict(zip(map(id, functions), source.also, strict=True)), self._storages)
             for name, value in bound.items()
@@ -177,11 +178,7 @@ def _compiled_launches(tape: Tape, run: bool, config: dict[str, int]) -> Iterato
         """The first configuration, or the one asked for: nothing is measured."""
         if not isinstance(inner_function(self), JITFunction):
             return tune(self, *args, **kwargs)
-        wanted = [c for c in self.configs if all(c.all_kwargs().get(k) == v for k, v in config.items())]
-        if not wanted:
-            have = "; ".join(str(c) for c in self.configs)
-            raise ValueError(f"no configuration of {self.base_fn.__name__} has {config}; there are: {have}")
-        chosen = wanted[0]
+        chosen = configuration(self.base_fn.__name__, self.configs, config)
         if chosen.pre_hook is not None:
             chosen.pre_hook({**dict(zip(self.arg_names, args, strict=False)), **kwargs, **chosen.all_kwargs()})
         return self.fn.run(*args, **kwargs, **chosen.all_kwargs())

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..counts.books import LaunchLedger
 from ..mistakes.memory import Storage
+from ..text.jit_functions import inner_function
 from . import replay_process
 from .plain import tensor_bytes
 
@@ -108,8 +109,6 @@ def ledger_of(
     arguments that no launch could have.
     """
     from triton.runtime.interpreter import InterpretedFunction
-
-    from ..text.kernel_parts import inner_function
 
     if in_child is None:
         in_child = not isinstance(inner_function(kernel), InterpretedFunction)

@@ -5,6 +5,8 @@ import enum
 import math
 from typing import Any
 
+from .jit_functions import from_triton
+
 LIBRARY = "_language"  # what triton.language is called in the text
 
 
@@ -18,7 +20,7 @@ def expression(value: Any) -> str | None:
     if isinstance(value, enum.Enum):
         return f"{_importing(type(value))}.{value.name}" if from_triton(type(value)) else None
     if isinstance(value, int):
-        return repr(int(value))
+        return repr(int(value)) if -(2**64) < value < 2**64 else hex(value)  # Python writes no 4301 digits
     if isinstance(value, float):
         value = float(value)
         return repr(value) if math.isfinite(value) else f'float("{value}")'
@@ -49,9 +51,3 @@ def _of_triton(value: Any) -> str | None:
 
 def _importing(cls: type) -> str:
     return f"__import__({cls.__module__!r}, fromlist=['*']).{cls.__qualname__}"
-
-
-def from_triton(thing: Any) -> bool:
-    """Does a function, class or jit function come from Triton itself? Then it is imported, not copied."""
-    module = getattr(thing, "__module__", None) or ""
-    return module == "triton" or module.startswith("triton.")

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from types import FunctionType, ModuleType
 from typing import Any
 
-from .kernel_constants import expression, from_triton
+from .jit_functions import from_triton, inner_function, is_gluon, python_function
+from .kernel_constants import expression
 from .kernel_names import Span, identifiers, references, replaced, text_at
 
 KEPT_OPTIONS = ("noinline", "debug", "do_not_specialize", "do_not_specialize_on_alignment")
@@ -70,13 +71,6 @@ class Part:
         return [self.decorator] if self.decorator else [], body
 
 
-def inner_function(value: Any) -> Any:
-    """The object that @jit made, out of autotune and heuristics; anything else comes back as it is."""
-    while type(value).__name__ in ("Autotuner", "Heuristics"):
-        value = value.fn
-    return value
-
-
 def identity(value: Any) -> Any:
     """Equal for values that one definition serves."""
     value = inner_function(value)
@@ -84,13 +78,6 @@ def identity(value: Any) -> Any:
         return ("module", value.__name__)
     text = expression(value)
     return ("constant", text) if text is not None else ("object", id(python_function(value) or value))
-
-
-def python_function(value: Any) -> FunctionType | None:
-    """The Python function below a jit function (compiled, interpreted or Gluon) or a constexpr function."""
-    value = inner_function(value)
-    fn = value if isinstance(value, FunctionType) else getattr(value, "fn", None)
-    return fn if isinstance(fn, FunctionType) and (fn is value or from_triton(type(value))) else None
 
 
 def part_of(value: Any, name: str, user: str) -> Part:
@@ -144,7 +131,7 @@ def _function(value: Any, fn: FunctionType) -> Part:
         fn.__name__,
         file=fn.__code__.co_filename,
         first_line=first + above,
-        gluon=callable(getattr(value, "is_gluon", None)) and value.is_gluon(),
+        gluon=is_gluon(value),
         decorator=_decorator(value),
         lines=lines[above : node.end_lineno],
         identifiers=identifiers(node),
@@ -168,7 +155,7 @@ def _decorator(value: Any) -> str:
     given = getattr(value, "kwargs", None) or {name: getattr(value, name, None) for name in KEPT_OPTIONS}
     options = {name: given.get(name) for name in KEPT_OPTIONS}
     options = {name: option if isinstance(option, bool) else list(option) for name, option in options.items() if option}
-    jit = "@_gluon.jit" if callable(getattr(value, "is_gluon", None)) and value.is_gluon() else "@_triton.jit"
+    jit = "@_gluon.jit" if is_gluon(value) else "@_triton.jit"
     return jit + (f"({', '.join(f'{name}={option!r}' for name, option in options.items())})" if options else "")
 
 
