@@ -80,7 +80,8 @@ def values(result: torch.Tensor, name: str) -> np.ndarray:
         bits = result.view(torch.int8 if NARROW[name].bits == 8 else torch.int16).numpy()
         return decode(bits.view(NARROW[name].storage), name).astype(np.float64)
     data = result.numpy()
-    return data.astype(np.float64) if name in FLOATS else data
+    with np.errstate(invalid="ignore"):  # a signalling NaN, which is what random bits can be, becomes a quiet one
+        return data.astype(np.float64) if name in FLOATS else data
 
 
 def random_floats(rng: np.random.Generator, size: int, name: str, special: bool = True, spread: float = 3.0) -> np.ndarray:
