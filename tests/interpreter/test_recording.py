@@ -137,6 +137,8 @@ def test_after_the_block_everything_is_as_it_was():
 HEAD = "import triton as _triton\nimport triton.language as tl\n"
 KERNEL = "@_triton.jit\ndef kernel(x_ptr, N: 'constexpr' = 4):\n    "
 
+HELPER = "@_triton.constexpr_function\ndef helper(n):\n    "
+
 
 @pytest.mark.parametrize(
     "text",
@@ -163,6 +165,13 @@ def test_texts_that_kernels_need_are_accepted(text):
         (HEAD + "from triton.runtime.jit import os\n" + KERNEL + "pass\n", "the module triton.runtime.jit"),
         (HEAD + "from triton import compile\n" + KERNEL + "compile(1)\n", "no part of Triton's language"),
         (HEAD + KERNEL + "().__class__\n", "the attribute __class__"),
+        (HEAD + HELPER + "return (i for i in ()).gi_frame.f_builtins['open']\n", "the attribute (gi_frame|f_builtins)"),
+        (HEAD + HELPER + "m = tl.core\n    return m.inspect\n", "the attribute inspect"),
+        (HEAD + KERNEL + "helper.pre_run_hooks.append(1)\n" + HELPER + "pass\n", "the attribute pre_run_hooks"),
+        (HEAD + KERNEL + "x_ptr.handle\n", "the attribute handle"),
+        (HEAD + HELPER + "return '{0.gi_frame}'.format(n)\n", "the attribute format"),
+        (HEAD + HELPER + "_language.load = n\n", "no kernel needs"),
+        (HEAD + HELPER + "match n:\n        case tuple(append=f):\n            pass\n", "no kernel needs"),
         (HEAD + KERNEL + "open('x')\n", "uses open"),
         (HEAD + KERNEL + "eval('1')\n", "uses eval"),
         (HEAD + "e = eval\n" + KERNEL + "e('1')\n", "uses eval"),
@@ -183,6 +192,15 @@ def test_texts_that_kernels_need_are_accepted(text):
 def test_texts_that_reach_beyond_triton_are_refused(text, words):
     with pytest.raises(RefusedText, match=words):
         check_text(text)
+
+
+def test_fields_of_the_arguments_may_be_read_unless_they_lead_elsewhere():
+    check_text(HEAD + KERNEL + "tl.store(x_ptr, N.start)\n", ["start"])
+    with pytest.raises(RefusedText, match="the attribute start"):
+        check_text(HEAD + KERNEL + "tl.store(x_ptr, N.start)\n")
+    for name in ("gi_frame", "inspect", "fn", "handle", "f_builtins", "pre_run_hooks"):
+        with pytest.raises(RefusedText, match=f"the attribute {name}"):
+            check_text(HEAD + KERNEL + f"tl.store(x_ptr, N.{name})\n", [name])
 
 
 @pytest.mark.parametrize("expression", ["None", "-3", "(1, 'a', [2.5])", "_language.dtype('fp32')", "_language.constexpr(4)"])

@@ -39,6 +39,8 @@ def load(path: Path) -> Any:
 
 
 def _encode(value: Any, blobs: list[bytes]) -> Any:
+    if isinstance(value, int) and not -(2**64) < value < 2**64:  # JSON's numbers end at 4300 digits
+        return {"int": hex(value)}
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     if isinstance(value, (list, tuple)):
@@ -88,6 +90,8 @@ def _decode(node: Any, rest: bytes, at: list[int]) -> Any:
     if tag in ("list", "tuple"):
         items = [_decode(item, rest, at) for item in body]
         return items if tag == "list" else tuple(items)
+    if tag == "int":
+        return int(body, 16)
     if tag == "dict":
         return {_decode(key, rest, at): _decode(item, rest, at) for key, item in body}
     if tag == "class":

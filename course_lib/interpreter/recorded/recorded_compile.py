@@ -8,8 +8,8 @@ from ..compiled import CompileReport, Launch, compile_reports
 from ..compiled.arguments import describe
 from ..text.kernel_source import KernelSource, Segment
 from ..text.kernel_text import check_text, constant
-from .told import field_names
 from .recorded_arguments import described
+from .told import field_names
 
 
 def compile_recordings(

@@ -9,6 +9,7 @@ Anything else was computed outside the launches. Where each byte came from is ke
 of an input follows from no launch.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ import numpy as np
 from ..mistakes import canary
 from ..mistakes.memory import Storage
 from .plain import tensor_bytes
+from .told import bits_of
 
 FRESH, OWN, INPUT, FILL, GIVEN, WRITTEN = range(6)  # where a byte came from; OWN: a buffer to fill, GIVEN: metadata
 MAX_STORAGE_BYTES = 2**28
@@ -60,6 +62,7 @@ class ReplayMemory:
             limit = f"{MAX_STORAGE_BYTES / 2**20:g} MiB"
             raise Unexplained(f"your launches are given {sum(sizes):,} bytes of memory, the limit is {limit}; allocate less")
         self._sizes = sizes
+        self.told_bits = 0  # what fills, metadata and the choice of inputs can carry (told.py)
         self._places: dict[int, _Place] = {}
         self._known = [(OWN, *pair) for pair in buffers if pair[1].size] + [(INPUT, *pair) for pair in inputs if pair[1].size]
 
@@ -87,6 +90,8 @@ class ReplayMemory:
         good = isinstance(dtype, torch.dtype) and len(size) == len(stride) and len(size) <= 32
         if not good or not all(type(n) is int and n >= 0 for n in (*size, *stride, offset)):
             raise Damaged(f"no tensor {str(dict(arg))[:120]}")
+        if math.prod(size) > MAX_STORAGE_BYTES:  # a stride of 0 makes many elements of one
+            raise Damaged(f"a tensor of {math.prod(size):,} elements; the limit is {MAX_STORAGE_BYTES:,}")
         raw = self._place(arg["storage"]).tensor.untyped_storage()
         last = offset + sum((n - 1) * step for n, step in zip(size, stride, strict=True))
         if 0 not in size and (last + 1) * dtype.itemsize > raw.nbytes():
@@ -103,6 +108,8 @@ class ReplayMemory:
         wrong = _lanes(place.waiting, unit).any(-1)[at] & (recorded != now)
         if wrong.any() and metadata:
             self._let_in(place, at, unit, GIVEN)
+            whole = np.ceil(np.log2(tensor.double().abs().numpy() + 1)) if not tensor.dtype.is_floating_point else 8 * unit
+            self.told_bits += int(np.broadcast_to(np.maximum(1, whole), at.shape).sum())
         elif wrong.any() and not self._is_input(place, at, unit, recorded):
             self._explain_fill(what, place, at, unit, recorded, wrong)
         _lanes(place.waiting, unit)[at] = False
@@ -111,10 +118,12 @@ class ReplayMemory:
         for origin, storage, elements in self._known:
             if np.array_equal(place.recorded, storage) or np.array_equal(place.recorded, elements):
                 self._let_in(place, np.flatnonzero(place.waiting), 1, origin)
+                self.told_bits += 1
                 return True
         for origin, _, elements in self._known:
             if np.array_equal(np.ascontiguousarray(recorded).reshape(-1).view(np.uint8), elements):
                 self._let_in(place, at, unit, origin)
+                self.told_bits += 1
                 return True
         return False
 
@@ -130,6 +139,7 @@ class ReplayMemory:
         box = tuple(slice(low, high + 1) for low, high in zip(places.min(0), places.max(0), strict=True))
         if (recorded[box] == recorded[box].flat[0]).all():
             self._let_in(place, at[box], unit, FILL)
+            self.told_bits += 8 + bits_of(int(recorded[box].flat[0]))
             return
         flat = int(np.flatnonzero(wrong.reshape(-1))[0])
         where = f"index {[int(i) for i in places[0]]}" if wrong.ndim > 1 else f"index {flat}"

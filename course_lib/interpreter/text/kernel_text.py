@@ -1,17 +1,19 @@
 """What the text of a recorded kernel may say, checked before a clean process runs it: it is Python from a learner's process.
 
 Allowed   imports of triton, triton.language and math; constants; functions decorated by triton; the builtins that kernels use
-Refused   other modules, however they are reached (`import`, `triton.runtime.jit.os`), names like __class__, other builtins
+Refused   other modules, however they are reached (`import`, `triton.runtime.jit.os`), other builtins, and attributes that are
+          not the language's: __class__, but also a generator's gi_frame, a kernel's pre_run_hooks, a value's handle
 Not covered   a fault in Triton itself. The process has the rights of whoever started it; isolation from malice is the
 sandbox's work.
 """
 
 import ast
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
 from types import ModuleType
 from typing import Any
 
+from . import kernel_attributes
 from .kernel_names import references
 
 MAX_CHARACTERS = 200_000
@@ -29,13 +31,16 @@ class RefusedText(ValueError):
     """A text that a clean process does not run."""
 
 
-def check_text(text: str) -> None:
-    """Raises RefusedText, which says what the text may not do. Imports Triton to see where a name leads."""
+def check_text(text: str, fields: Iterable[str] = ()) -> None:
+    """Raises RefusedText, which says what the text may not do. Imports Triton to see where a name leads.
+
+    fields  names of the fields of tuples that the kernel is launched with
+    """
     if len(text) > MAX_CHARACTERS:
         raise RefusedText(f"the kernel's text has {len(text):,} characters, the limit is {MAX_CHARACTERS:,}; use tensors")
     try:
         tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:  # the last two: nested too deep
         raise RefusedText(f"the kernel's text is no Python ({error})") from error
     numbers = sum(isinstance(node, ast.Constant) and type(node.value) in (int, float) for node in ast.walk(tree))
     if numbers > MAX_NUMBERS:
@@ -43,10 +48,11 @@ def check_text(text: str) -> None:
     outside: dict[str, Any] = {}
     for statement in tree.body:
         _top_level(statement, outside)
+    attributes = kernel_attributes.of_values() | {field for field in fields if field not in kernel_attributes.hidden()}
     for node in ast.walk(tree):
         _node(node)
         if isinstance(node, ast.Attribute):
-            _chain(node, outside)
+            _attribute(node, outside, attributes)
     known = {name for statement in tree.body for name in _bound(statement)} | _BUILTINS
     for statement in tree.body:
         names = [r.name for r in references(statement)] if isinstance(statement, ast.FunctionDef) else []
@@ -122,7 +128,8 @@ def _is_layout(node: ast.expr) -> bool:
 
 
 def _node(node: ast.AST) -> None:
-    if isinstance(node, (ast.Global, ast.ClassDef, ast.AsyncFunctionDef, ast.Await)):
+    bound = isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
+    if bound or isinstance(node, (ast.Global, ast.ClassDef, ast.AsyncFunctionDef, ast.Await, ast.Match)):
         raise RefusedText(f"the kernel says `{ast.unparse(node)[:60]}`, which no kernel needs")
     if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
         raise RefusedText(f"the kernel reads the attribute {node.attr}; only public ones may be used")
@@ -180,8 +187,8 @@ def _member(owner: Any, name: str, path: str) -> Any:
 _LAUNCHERS = {("_triton", "jit"), ("_triton", "constexpr_function"), ("triton", "constexpr_function"), ("_gluon", "jit")}
 
 
-def _chain(node: ast.Attribute, outside: dict[str, Any]) -> None:
-    """Follow `module.member.member` as far as it leads through modules."""
+def _attribute(node: ast.Attribute, outside: dict[str, Any], known: Set[str]) -> None:
+    """Follow `module.member.member` as far as it leads through modules; what is no module has the attributes that are known."""
     names = [node.attr]
     inner = node.value
     while isinstance(inner, ast.Attribute):
@@ -191,5 +198,12 @@ def _chain(node: ast.Attribute, outside: dict[str, Any]) -> None:
     path = inner.id if isinstance(inner, ast.Name) else ""
     for name in names:
         if not isinstance(owner, ModuleType):
-            return
+            break
         owner, path = _member(owner, name, path), f"{path}.{name}"
+    else:
+        return
+    if node.attr not in known:
+        raise RefusedText(
+            f"the kernel reads the attribute {node.attr}, which no value of Triton's language has; a named tuple with a field "
+            "of that name needs another one"
+        )
