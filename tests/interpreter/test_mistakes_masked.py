@@ -84,6 +84,7 @@ def test_nothing_is_doubtful_where_no_lane_is_masked_off():
         kernel[(1,)](floats(), torch.zeros(2 * BLOCK), BLOCK, SAFE=False, BLOCK=BLOCK)
 
 
+@pytest.mark.filterwarnings("ignore:tl.make_block_ptr is deprecated")
 def test_the_check_can_be_left_out():
     with checks_on(masked=False):
         for kernel, (run, *_) in MISTAKES.items():
