@@ -12,7 +12,10 @@ _triton_import.arm()  # right numbers and all checks, as soon as Triton is there
 
 from typing import Any  # noqa: E402 - nothing may come before the decision
 
+from .course.notebook_views import register as _register_views  # noqa: E402
 from .course.shown import Shown  # noqa: E402
+
+_register_views()
 
 
 def start(phase: int) -> None:
@@ -53,11 +56,17 @@ def trace(
 ) -> Any:
     """Run a kernel, or a function that launches kernels, once, and show what it does with memory. Nothing is timed.
 
-    function  made by @triton.jit (then `grid` is needed), or any host function: every launch inside it is traced
+    lab.trace(add_kernel, x, y, out, n, BLOCK=1024, grid=(8,))     add_kernel[(8,)](x, y, out, n, BLOCK=1024)
+    lab.trace(add, x, y)                                           add(x, y), and every launch inside it
+
+    function  made by @triton.jit (then `grid` is needed), or any host function
     gpu       whose roofline the launches are drawn on: a name of hardware/gpus.toml
     targets   what to compile for (a second or two for each, then remembered); () leaves it out
     config    the configuration of an autotuned kernel, by its constants ({"BLOCK": 64}); default: the first valid one
+    ->        a page as the value of a cell, text with print; `.ledger` and `.launches` hold its numbers, `.result` what the
+              function returned, `.findings` the sentences, `.compiled` the compile reports
     A mistake in a kernel is shown, with what was counted up to it, and does not raise: it is in `.mistake`.
+    What each count means, and what a run on a CPU does not prove: docs/no-gpu.md.
     """
     from .course.trace import trace
 

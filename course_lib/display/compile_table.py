@@ -4,7 +4,10 @@ from ..interpreter.compiled.report import CompileReport, TargetReport
 from ..interpreter.compiled.targets import TARGETS
 from .ledger_cells import WASTE, WRONG, Cells, Column
 
-WORDS = "registers and accesses: of one thread; shared memory: bytes of one block, and what the target gives a block at most"
+WORDS = (
+    "registers and accesses: of one thread; shared memory: bytes of one block, and what the target gives a block at most; "
+    "spills: not asked of sm_75, where a matrix product always has some"
+)
 _COLUMNS = (
     Column("target", text=True),
     Column("seen in", text=True),

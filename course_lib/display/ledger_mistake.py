@@ -25,7 +25,12 @@ def source_lines(mistake: Any) -> list[tuple[bool, int, str]]:
     every = linecache.getlines(place.file)
     if not 0 < place.line <= len(every) or every[place.line - 1].strip() != place.text:
         return [(True, place.line, place.text)]
-    numbers = range(max(1, place.line - AROUND), min(len(every), place.line + AROUND) + 1)
+    numbers = list(range(max(1, place.line - AROUND), min(len(every), place.line + AROUND) + 1))
+    left = [number for number in numbers if number >= place.line and every[number - 1][:1].strip()]
+    if left and left[0] > place.line:  # a line at the left margin: the kernel ended before it
+        numbers = numbers[: numbers.index(left[0])]
+    while not every[numbers[-1] - 1].strip():
+        numbers.pop()
     return [(number == place.line, number, every[number - 1].rstrip()) for number in numbers]
 
 

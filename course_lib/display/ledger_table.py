@@ -11,7 +11,8 @@ from .ledger_numbers import bytes_text, count_text, intensity_text, shape_text, 
 _TRAFFIC = tuple(map(Column, ("loaded", "stored", "atomic", "distinct", "reads", "sectors", "used")))
 WORDS = (
     "distinct: bytes at different addresses, the least that any cache could leave; reads: loads of each distinct byte; "
-    "sectors: pieces of 32 bytes, added up over accesses; used: share of the sectors' bytes that was asked for"
+    "sectors: pieces of 32 bytes, added up over accesses; used: share of the sectors' bytes that was asked for; "
+    "FLOPs: of whole blocks, masked lanes and padding included"
 )
 _READS, _USED = 4, 6  # places in _TRAFFIC
 _LOUD = {"re-reads": _READS, "coalescing": _USED, "stores": 1}

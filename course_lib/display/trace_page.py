@@ -24,6 +24,7 @@ from .ledger_table import argument_cells, launch_cells, line_cells, summary
 
 OPEN = 3  # launches that are shown unfolded
 WIDTH = 110
+_NOTHING = "No kernel was launched."
 
 
 class Shown(Protocol):
@@ -68,11 +69,15 @@ def page_html(trace: Shown) -> str:
         parts.append(_note(compile_table.WORDS))
     if trace.why_not_compiled:
         parts.append(_note(trace.why_not_compiled))
-    if not trace.launches and trace.mistake is None:
-        parts.append("<div>No kernel was launched.</div>")
+    if _nothing(trace):
+        parts.append(f"<div>{_NOTHING}</div>")
     elif any(launch.ledger.total.bytes for launch in trace.launches):
         parts.append(_note(f"Requested traffic, before any cache. {ledger_table.WORDS}. {UNITS}."))
     return "".join(parts) + "</div>"
+
+
+def _nothing(trace: Shown) -> bool:
+    return not trace.launches and not trace.compiled and trace.mistake is None
 
 
 def page_text(trace: Shown) -> str:
@@ -87,8 +92,8 @@ def _text_lines(trace: Shown) -> Iterator[str]:
         if trace.launches:
             yield "What follows was counted up to there."
             yield ""
-    if not trace.launches and trace.mistake is None:
-        yield "No kernel was launched."
+    if _nothing(trace):
+        yield _NOTHING
     if len(trace.launches) > 1:
         yield launch_cells(trace.launches).text(WIDTH)
         yield ""

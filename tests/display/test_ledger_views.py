@@ -550,6 +550,15 @@ def test_a_mistake_names_kernel_line_program_argument_index_and_bounds():
     assert re.sub(r"\s+", " ", Texts(mistake_html(mistake)).text).count("p[9]") == 1
 
 
+def test_a_mistake_shows_no_line_beyond_its_kernel(tmp_path):
+    file = tmp_path / "k.py"
+    file.write_text("def k(x):\n    one\n    two\n\nk[(1,)](x)\n")
+    mistake = KernelMistake("race", Place("k", str(file), 3, "two", (0, 0, 0)), "said")
+    shown = [line.split() for line in mistake_text(mistake).splitlines()[1:4]]
+    assert shown == [["1", "def", "k(x):"], ["2", "one"], ["→", "3", "two"]]
+    assert "k[(1,)]" not in mistake_text(mistake)
+
+
 def test_a_mistake_shows_its_line_among_its_neighbours_and_escapes_them(tmp_path):
     file = tmp_path / "k.py"
     file.write_text(f"one\ntwo = '{EVIL}'\nthree\nfour\n")
