@@ -1,1 +1,1 @@
-"""The memory ledger: its books, and who fills them while a launch runs."""
+"""Bytes, sectors and FLOPs that a launch requests. books.py says what is counted and holds it; accounting.py fills it."""
