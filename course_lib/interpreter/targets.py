@@ -1,12 +1,12 @@
 """What the compiler for a target would refuse, asked of the compiler itself, so that the interpreter refuses it as well."""
 
-import importlib
 from dataclasses import dataclass
 from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
+from triton.compiler.compiler import make_backend
 
 NAMES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "gfx942")
 _ALL_FP8 = ("fp8e5", "fp8e5b16", "fp8e4nv", "fp8e4b8", "fp8e4b15")
@@ -34,8 +34,8 @@ def gpu_target(name: str) -> GPUTarget:
 def target(name: str = "") -> Target:
     """What the interpreter refuses for a target; "" refuses what every NVIDIA target refuses, and no fp8 type."""
     gpu = gpu_target(name or "sm_90")
-    backend = importlib.import_module(f"triton.backends.{'nvidia' if gpu.backend == 'cuda' else 'amd'}.compiler")
-    real = next(value for key, value in vars(backend).items() if key in ("CUDABackend", "HIPBackend"))(gpu).parse_options({})
+    backend = make_backend(gpu)
+    real = backend.parse_options({})
     fp8 = tuple(real.supported_fp8_dtypes) if name else _ALL_FP8
     options = SimpleNamespace(
         debug=True,  # tl.device_assert is looked at
@@ -48,7 +48,7 @@ def target(name: str = "") -> Target:
         max_num_imprecise_acc_default=0,
         backend_name="interpreter",
     )
-    return Target(name, options.arch, options, fp8, backend.min_dot_size(gpu))
+    return Target(name, options.arch, options, fp8, backend.get_codegen_implementation(real)["min_dot_size"])
 
 
 ANY_TARGET = target()
