@@ -16,7 +16,7 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 
 from .counts.accounting import Account
 from .counts.books import LaunchLedger
-from .mistakes.faults import KernelMistake, WrongArguments, WrongGrid
+from .mistakes.faults import KernelMistake, Place, WrongArguments, WrongGrid
 from .mistakes.memory import Memory
 from .mistakes.next_step import next_step
 from .mistakes.races import unravel
@@ -26,7 +26,7 @@ from .source import language
 from .source.rewrite import codes, rewritten
 from .targets import Target, gpu_target
 from .values import Value
-from .watch import Checks, Launch
+from .watch import Checks, Launch, source_line
 
 
 def run_grid(
@@ -68,7 +68,7 @@ def _run(
         raise WrongArguments(f"{kernel.fn.__name__} has no argument {' and no argument '.join(sorted(unknown))}: {known}")
     kwargs = {name: value for name, value in kwargs.items() if name in names}
     executor = GridExecutor(kernel.fn, kernel.arg_names, grid, kernel.pre_run_hooks)
-    elsewhere = any(tensor.device.type != "cpu" for _, tensor in _tensors({"args": args, **kwargs}))
+    elsewhere = any(tensor.device.type != "cpu" for _, tensor in tensors_in({"args": args, **kwargs}))
     args_host, kwargs_host = executor._init_args_hst(args, kwargs) if elsewhere else (args, kwargs)
     for hook in kernel.pre_run_hooks:
         hook(*args_host, **kwargs_host)
@@ -77,7 +77,7 @@ def _run(
     except TypeError as error:
         raise WrongArguments(f"{error}; its arguments are {', '.join(names)}") from None
     _refuse_foreign({name: value for name, value in bound.items() if name not in executor.constexprs}, kernel.fn.__name__)
-    memory = Memory(_tensors(bound))
+    memory = Memory(tensors_in(bound))
     sizes = _grid_of(grid, bound, kernel.fn.__name__)
     account = None
     if ledger is not None:
@@ -127,15 +127,12 @@ def _run_programs(fn: Callable, launch: Launch, values: dict[str, Any]) -> None:
             raise KernelMistake("error", _where(error, launch), words) from error
 
 
-def _where(error: BaseException, launch: Launch) -> Any:
+def _where(error: BaseException, launch: Launch) -> Place | None:
     """The learner's line in a traceback (the frame itself is gone)."""
-    from .mistakes.faults import Place
-    from .watch import _source_line
-
     found, trace = None, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code in launch.codes:
-            found = _source_line(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+            found = source_line(trace.tb_frame.f_code.co_filename, trace.tb_lineno)
         trace = trace.tb_next
     return found and Place(launch.kernel, found.file, found.number, found.text, launch.program)
 
@@ -169,14 +166,14 @@ def _grid_of(grid: Any, bound: dict[str, Any], name: str) -> tuple[int, int, int
     return sizes
 
 
-def _tensors(bound: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+def tensors_in(bound: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """(name, tensor) of every tensor among the arguments, those inside tuples and descriptors too."""
     for name, value in bound.items():
         if isinstance(value, TensorDescriptor):
             value = value.base
         if isinstance(value, tuple):
             fields = getattr(value, "_fields", range(len(value)))
-            yield from _tensors({f"{name}.{part}": item for part, item in zip(fields, value, strict=True)})
+            yield from tensors_in({f"{name}.{part}": item for part, item in zip(fields, value, strict=True)})
         elif hasattr(value, "data_ptr"):
             yield name, value.base if isinstance(value, TensorWrapper) else value
 

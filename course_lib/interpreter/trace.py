@@ -181,11 +181,11 @@ def _from_child(error: RuntimeError) -> Exception:
 
 
 def _tensors_of(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Argument]:
-    from .launch import _tensors
+    from .launch import tensors_in
 
     names = python_function(kernel).__code__.co_varnames
     bound = dict(zip(names, args, strict=False)) | {name: value for name, value in kwargs.items() if name in names}
-    return {name: _argument(tensor) for name, tensor in _tensors(bound)}
+    return {name: _argument(tensor) for name, tensor in tensors_in(bound)}
 
 
 def _taped(place: Mapping[str, Any]) -> Argument:

@@ -20,7 +20,7 @@ class Checks:
 
     unwritten  a value from memory that nobody wrote reaches a result (memory from torch.empty and its relatives)
     masked     a masked-off lane of a load without other= reaches a result
-    races      two programs store to one address without atomics; a program that has done a tl.atomic_cas holds a lock, and may
+    races      two programs store to one address without atomics (one that has done a tl.atomic_cas holds a lock: it may)
     overflow   an address is made with int32 arithmetic that wrapped around
     """
 
@@ -55,7 +55,7 @@ class Launch:
         while frame is not None:
             code = frame.f_code
             if code in self.codes:
-                return _source_line(code.co_filename, frame.f_lineno)
+                return source_line(code.co_filename, frame.f_lineno)
             frame = frame.f_back
         return SourceLine("", 0, "")
 
@@ -63,16 +63,30 @@ class Launch:
         line = self.line()
         return Place(self.kernel, line.file, line.number, line.text, self.program)
 
+    def count_elementwise(self, flops: int) -> None:
+        if self.account is not None:
+            self.account.ledger.elementwise_flops += flops
+
+    def count_special(self, name: str, calls: int) -> None:
+        if self.account is not None:
+            self.account.special(name, calls)
+
     def mistake(self, kind: str, message: str, **where: Any) -> KernelMistake:
         return KernelMistake(kind, self.place(), message, **where)
 
 
-_LINES: dict[tuple[str, int], SourceLine] = {}
+_lines: dict[tuple[str, int], SourceLine] = {}  # one object for each line, because the ledger looks lines up at each access
 
 
-def _source_line(file: str, number: int) -> SourceLine:
+def source_line(file: str, number: int) -> SourceLine:
+    """The line as it stands in the file now (a cell may have been run anew), or as `rename_line` wants it told."""
     text = linecache.getline(file, number).strip()
-    known = _LINES.get((file, number))
+    known = _lines.get((file, number))
     if known is None or known.text != text:
-        known = _LINES[file, number] = SourceLine(file, number, text)
+        known = _lines[file, number] = SourceLine(file, number, text)
     return known
+
+
+def rename_line(file: str, number: int, origin_file: str, origin_number: int) -> None:
+    """Tell a line that was copied from elsewhere by the file and number that it was copied from."""
+    _lines[file, number] = SourceLine(origin_file, origin_number, linecache.getline(file, number).strip())

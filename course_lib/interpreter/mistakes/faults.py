@@ -23,10 +23,21 @@ class Place:
         return f"{self.kernel}, line {self.line} `{self.text}`, program ({grid})"
 
 
+KINDS = (
+    "out of bounds",  # an access outside every tensor that its pointer may reach
+    "misaligned",  # an access that starts between two elements of its size
+    "unwritten", "masked off", "overflow", "race",  # what watch.Checks looks for
+    "assert",  # tl.device_assert, tl.static_assert and tl.assume
+    "refused",  # what the compiler, a GPU or this interpreter does not take
+    "error",  # any other exception inside the kernel
+    "mistake",  # one of these, known only by the words of another process
+)  # fmt: skip
+
+
 class KernelMistake(OwnLines, InterpreterError):
     """A mistake in a kernel that a GPU would answer with garbage, a crash, or a race.
 
-    kind      "out of bounds", "unwritten", "masked off", "race", "overflow", "misaligned", "assert", "refused" or "error"
+    kind      one of KINDS
     place     where the kernel stood
     argument  name of the tensor argument concerned, "" where there is none; index: element counted from its pointer (may be
               negative), or a bare address; bounds: (0, n), 0..n-1 is inside; both are None where they say nothing
@@ -35,6 +46,7 @@ class KernelMistake(OwnLines, InterpreterError):
     def __init__(
         self, kind: str, place: Place | None, message: str, *, argument: str = "", index: Any = None, bounds: Any = None
     ):
+        assert kind in KINDS, f"{kind!r} is no kind of mistake; there are {KINDS}"
         self.kind, self.place, self.argument, self.index, self.bounds = kind, place, argument, index, bounds
         self.message = message
         super().__init__(f"{place}: {message}" if place else message)

@@ -83,8 +83,7 @@ class CourseBuilder(Arithmetic, Integers, Casts, Products, Memory, Atomics, Desc
             raise NotEmulated(
                 "refused", self.launch.place(), f"the library function {symbol} exists only in compiled code; {_INSTEAD}"
             )
-        if self.launch.account is not None:
-            self.launch.account.special(symbol.removeprefix("__nv_"), max(arg.data.size for arg in args))
+        self.launch.count_special(symbol.removeprefix("__nv_"), max(arg.data.size for arg in args))
         data = np.asarray(compute(*(arg.data for arg in args)))
         doubt = joined(data.shape, *(arg.doubt for arg in args))
         kind = {"f": tl.float64, "b": tl.int1}.get(data.dtype.kind, ret_type.scalar)

@@ -52,8 +52,7 @@ class Arithmetic:
         data = op(lhs.data, rhs.data)
         if data.dtype != bool and dtype.is_floating():
             data = narrow(data, dtype)
-            if self.launch.account is not None:
-                self.launch.account.ledger.elementwise_flops += data.size
+            self.launch.count_elementwise(data.size)
         doubt = joined(data.shape, lhs.doubt, rhs.doubt)
         if data.dtype == bool:  # a comparison: no part of an address any more
             doubt = without(doubt, WRAPPED)
@@ -63,15 +62,13 @@ class Arithmetic:
         return Value(narrow(op(arg.data), arg.dtype.scalar), arg.dtype.scalar, doubt=arg.doubt)
 
     def _special(self, name: str, arg: Value, op: Callable) -> Value:
-        if self.launch.account is not None:
-            self.launch.account.special(name, arg.data.size)
+        self.launch.count_special(name, arg.data.size)
         return self.unary_op(arg, op)
 
     def create_fdiv(self, lhs: Value, rhs: Value) -> Value:
         if lhs.dtype.scalar.is_bf16():
             raise self.launch.mistake("refused", "no GPU divides in bf16; write x / y, which goes through float32")
-        if self.launch.account is not None:
-            self.launch.account.special("divide", max(lhs.data.size, rhs.data.size))
+        self.launch.count_special("divide", max(lhs.data.size, rhs.data.size))
         return self.binary_op(lhs, rhs, np.divide)
 
     create_precise_divf = create_fdiv
@@ -93,8 +90,7 @@ class Arithmetic:
         every = "ALL" in str(propagate_nans)
         smaller, larger = (np.minimum, np.maximum) if every else (np.fmin, np.fmax)
         data = smaller_of(smaller)(larger_of(larger)(arg.data, low.data), high.data)
-        if self.launch.account is not None:
-            self.launch.account.ledger.elementwise_flops += 2 * data.size
+        self.launch.count_elementwise(2 * data.size)
         return Value(data, arg.dtype.scalar, doubt=joined(data.shape, arg.doubt, low.doubt, high.doubt))
 
     def create_select(self, condition: Value, lhs: Value, rhs: Value) -> Value:
@@ -118,8 +114,7 @@ class Arithmetic:
         if not dtype.is_floating() or dtype.is_fp8():
             raise self.launch.mistake("refused", f"tl.fma takes fp64, fp32, fp16 and bf16, got {dtype}")
         data = fused(x.data, y.data, z.data, dtype)
-        if self.launch.account is not None:
-            self.launch.account.ledger.elementwise_flops += 2 * data.size
+        self.launch.count_elementwise(2 * data.size)
         return Value(data, dtype, doubt=joined(data.shape, x.doubt, y.doubt, z.doubt))
 
 

@@ -73,8 +73,8 @@ def _known(value: Value, op: Callable, axis: int) -> Value:
         raise builder.launch.mistake("refused", f"no GPU computes in {scalar}; convert it first: x.to(tl.float32)")
     steps = op == np.add.reduce and scalar.is_floating() and scalar.primitive_bitwidth < 32
     data = _summed_in_steps(value.data, scalar, axis) if steps else op(value.data, axis=axis)
-    if builder.launch.account is not None and scalar.is_floating():
-        builder.launch.account.ledger.elementwise_flops += value.data.size - data.size
+    if scalar.is_floating():
+        builder.launch.count_elementwise(value.data.size - data.size)
     return Value(narrow(np.asarray(data).astype(value.data.dtype), scalar), scalar, doubt=over_axis(value.doubt, axis))
 
 
@@ -131,8 +131,8 @@ def associative_scan(input: Any, axis: Any, combine_fn: Any, reverse: Any = Fals
         value = values[0]
         data = known(value.data, axis=axis, dtype=value.data.dtype)
         doubt = value.doubt and value.doubt.map(lambda kinds: np.bitwise_or.accumulate(kinds, axis))
-        if builder.launch.account is not None and value.dtype.scalar.is_floating():
-            builder.launch.account.ledger.elementwise_flops += data.size - data.size // data.shape[axis]
+        if value.dtype.scalar.is_floating():
+            builder.launch.count_elementwise(data.size - data.size // data.shape[axis])
         values = [Value(data, value.dtype.scalar, doubt=doubt)]
     else:
         values = _running(values, combine_fn, axis)

@@ -8,14 +8,13 @@ Result   {"reason", "launches": [LaunchLedger], "counts", "answer": replay.py's 
 
 import hashlib
 import importlib.util
-import linecache
 import sys
 from collections import namedtuple
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ..counts.books import LaunchLedger, Ledger, SourceLine
+from ..counts.books import LaunchLedger, Ledger
 from ..mistakes.faults import KernelMistake
 from ..text.kernel_text import RefusedText, check_text, constant
 from . import plain
@@ -124,12 +123,11 @@ def _kernel(root: Path, source: Mapping[str, Any], fields: set[str]) -> tuple[An
 
 def _name_lines(path: str, segments: list) -> None:
     """Messages and the ledger name a line of the text by the file and number that it was copied from."""
-    from ..watch import _LINES
+    from ..watch import rename_line
 
     for text_line, count, file, line in segments:
         for step in range(count):
-            text = linecache.getline(path, text_line + step).strip()
-            _LINES[path, text_line + step] = SourceLine(str(file), int(line) + step, text)
+            rename_line(path, text_line + step, str(file), int(line) + step)
 
 
 def tensors_of(arguments: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
