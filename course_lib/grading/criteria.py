@@ -120,7 +120,10 @@ class Correct(Criterion):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counted(Criterion):
-    """Counts (bytes, FLOPs, blocks, passes) stay within bounds that the text derives."""
+    """Counts (bytes, FLOPs, blocks, passes) stay within bounds that the text derives.
+
+    An atomic reads and writes: where the bounds name no atomic_bytes, they count as loaded and as stored bytes.
+    """
 
     kind: ClassVar[Kind] = Kind.COUNTED
     bounds: Callable[[Case], Mapping[str, float]]  # name of a count -> the most it may be for this case
@@ -128,15 +131,25 @@ class Counted(Criterion):
     def _weigh(self, case: Case, evidence: Any) -> Finding:
         if blocked := _blocked(evidence, "counted"):
             return blocked
-        counts = evidence.get("counts", {})
-        for name, most in self.bounds(case).items():
+        counts, bounds = evidence.get("counts", {}), self.bounds(case)
+        for name, most in bounds.items():
             got = counts.get(name)
+            got = got + _atomics(name, counts, bounds) if isinstance(got, int) else got
             if not isinstance(got, (int, float)) or not math.isfinite(got) or got < 0:
                 return Finding(State.FAILED, f"{name} was not counted ({short(got, 40)})", share=0.0)
             if got > most:
                 reason = f"{name}: {got:,.0f}, {got / most:.2f} times the bound of {most:,.0f}" if most else f"{name}: {got}"
                 return Finding(State.FAILED, reason, share=0.0, evidence=evidence)
         return Finding(State.PASSED, evidence=evidence)
+
+
+def _atomics(name: str, counts: Mapping[str, Any], bounds: Mapping[str, float]) -> int:
+    """Bytes of atomics that count as loaded or stored ones."""
+    what, bracket, argument = name.partition("[")
+    atomics = f"atomic_bytes{bracket}{argument}"
+    if what not in ("loaded_bytes", "stored_bytes") or {atomics, "atomic_bytes"} & bounds.keys():
+        return 0
+    return int(counts.get(atomics, 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ HONEST = {
     answers.tiled: (MATMUL, [P, P]),
     answers.upper_and_lower: (MATMUL, [P, P]),
     answers.row_by_row: (MATMUL, [P, F]),
+    answers.row_by_row_with_atomics: (MATMUL, [P, F]),
     answers.copied: (COPY, [P]),
     answers.copied_twice: (COPY, [F]),
 }
@@ -43,7 +44,7 @@ CHEATS = {  # answer -> (exercise, what its first failed criterion says)
     answers.written_over: (MATMUL, "do not give your answer: 323 of 323 values differ, first at [0, 0]: you returned"),
     answers.broken_recorder: (MATMUL, "your launches, run again on their own, do not give your answer"),
     answers.as_numbers: (MATMUL, "expected a tensor"),
-    answers.out_of_bounds: (MATMUL, "raised KernelMistake: beyond_kernel, line 40 `tl.store(c_ptr + index, tl.load(a_ptr + n"),
+    answers.out_of_bounds: (MATMUL, "raised KernelMistake: beyond_kernel, line 52 `tl.store(c_ptr + index, tl.load(a_ptr + n"),
     answers.copied_by_torch: (COPY, "elements of your answer were written by no launch: they are a copy of an input"),
     answers.a_clone: (COPY, "elements of your answer were written by no launch: they are a copy of an input"),
     answers.half_by_torch: (COPY, "do not give your answer: 1 of 1 values differ, first at [0]"),
@@ -171,7 +172,7 @@ def test_a_mistake_is_told_alike_where_nothing_is_recorded(as_exercise):
     here = check_live(exercise.id, answers.out_of_bounds, seed=5)
     apart = judge(notebook(exercise, answers.out_of_bounds), exercise, seed=5)
     assert here.outcomes == apart.outcomes
-    assert here.outcomes[0].reason.startswith("raised KernelMistake: beyond_kernel, line 40 `tl.store(c_ptr + index")
+    assert here.outcomes[0].reason.startswith("raised KernelMistake: beyond_kernel, line 52 `tl.store(c_ptr + index")
     assert "cannot load" in here.outcomes[0].reason
 
 
