@@ -6,6 +6,7 @@ Doubt    per element, which of DOUBTS apply; it travels through the arithmetic a
          result, an address or a branch
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,7 +38,7 @@ class Doubt:
     kinds: np.ndarray
     origins: dict[int, Origin]
 
-    def map(self, change: Any) -> "Doubt | None":
+    def map(self, change: Callable[[np.ndarray], np.ndarray]) -> "Doubt | None":
         """The doubt of a value made of this one by moving elements (reshape, broadcast, transpose, a slice)."""
         kinds = change(self.kinds)
         return Doubt(kinds, self.origins) if kinds.any() else None
@@ -110,10 +111,27 @@ class Value:
     def clone(self) -> "Value":
         return Value(self.data.copy(), self.dtype, self.arg, self.doubt, self.bound)
 
-    def moved(self, change: Any, dtype: Any = None) -> "Value":
+    def moved(self, change: Callable[[np.ndarray], np.ndarray], dtype: Any = None) -> "Value":
         """The same elements elsewhere: `change` is applied to the data and to the doubt."""
         doubt = self.doubt.map(change) if self.doubt is not None else None
         return Value(change(self.data), dtype or self.dtype, self.arg, doubt, self.bound)
 
     def __bool__(self) -> bool:
         return bool(self.data.all())
+
+
+def kinds_of(value: Value) -> np.ndarray:
+    """Which kinds of doubt each element has, zeros where there is none."""
+    return value.doubt.kinds if value.doubt is not None else np.zeros(value.data.shape, np.uint8)
+
+
+def origins_of(values: Sequence[Value]) -> dict[int, Origin]:
+    """The first origin of each kind, in the order of the values."""
+    return {kind: origin for value in reversed(values) if value.doubt for kind, origin in value.doubt.origins.items()}
+
+
+def assembled(parts: Sequence[Value], put: Callable[[list[np.ndarray]], np.ndarray]) -> Value:
+    """One value that `put` makes of the elements of several (concatenate, stack); each element keeps its doubt."""
+    origins = origins_of(parts)
+    doubt = Doubt(put([kinds_of(part) for part in parts]), origins) if origins else None
+    return Value(put([part.data for part in parts]), parts[0].dtype.scalar, doubt=doubt)

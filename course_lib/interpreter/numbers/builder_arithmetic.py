@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from ..values import WRAPPED, Doubt, Value, joined, without
+from ..values import WRAPPED, Doubt, Value, joined, kinds_of, origins_of, without
 from .numpy_types import from_memory, to_memory
 from .rounding import flushed, fused, larger_of, narrow, remainder, smaller_of
 
@@ -99,12 +99,8 @@ class Arithmetic:
         data = np.where(condition.data, lhs.data, other)
         doubt = None
         if condition.doubt is not None or lhs.doubt is not None or rhs.doubt is not None:
-            taken = np.zeros(data.shape, np.uint8)
-            for side, chosen in ((lhs, condition.data), (rhs, ~condition.data)):
-                if side.doubt is not None:
-                    taken |= np.where(chosen, side.doubt.kinds, np.uint8(0))
-            origins = {k: v for side in (rhs, lhs, condition) if side.doubt for k, v in side.doubt.origins.items()}
-            doubt = joined(data.shape, condition.doubt, Doubt(taken, origins))
+            taken = np.where(condition.data, kinds_of(lhs), kinds_of(rhs))
+            doubt = joined(data.shape, condition.doubt, Doubt(taken, origins_of([condition, lhs, rhs])))
             doubt = doubt if doubt.kinds.any() else None
         same = lhs.arg if lhs.arg == rhs.arg else None
         return Value(data, lhs.dtype.scalar, arg=same, doubt=doubt)

@@ -11,7 +11,7 @@ import numpy as np
 import triton.language as tl
 
 from ..mistakes import tell
-from ..values import MASKED_OFF, UNWRITTEN, WRAPPED, Doubt, Value, joined
+from ..values import MASKED_OFF, UNWRITTEN, WRAPPED, Value, assembled, joined
 from .numpy_types import computed, stored
 
 _DESCRIBED = "The descriptor's base, shape and strides reach beyond the tensor: make them those of the tensor"
@@ -124,10 +124,7 @@ class Descriptors:
 
     def create_descriptor_gather(self, desc: Descriptor, x_offsets: Value, y_offset: Value, type: Any) -> Value:
         rows = [self.create_descriptor_load(desc, [_element(x_offsets, i), y_offset]) for i in range(x_offsets.data.size)]
-        kinds = [row.doubt.kinds if row.doubt else np.zeros(row.data.shape, np.uint8) for row in rows]
-        origins = {kind: origin for row in reversed(rows) if row.doubt for kind, origin in row.doubt.origins.items()}
-        doubt = Doubt(np.concatenate(kinds), origins) if origins else None
-        return Value(np.concatenate([row.data for row in rows]), desc.base.dtype.element_ty, doubt=doubt)
+        return assembled(rows, np.concatenate)
 
     def create_descriptor_scatter(self, desc: Descriptor, value: Value, x_offsets: Value, y_offset: Value) -> None:
         for i in range(x_offsets.data.size):

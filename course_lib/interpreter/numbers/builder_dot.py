@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..values import Doubt, Value, joined
+from ..values import Doubt, Value, joined, origins_of
 from .format_codes import round_to
 from .rounding import cut_to_tf32, tf32
 
@@ -42,8 +42,7 @@ class Products:
         if a.doubt is not None or b.doubt is not None or d.doubt is not None:
             rows = np.bitwise_or.reduce(a.doubt.kinds, axis=-1, keepdims=True) if a.doubt else np.uint8(0)
             columns = np.bitwise_or.reduce(b.doubt.kinds, axis=-2, keepdims=True) if b.doubt else np.uint8(0)
-            origins = {k: v for side in (d, b, a) if side.doubt for k, v in side.doubt.origins.items()}
-            doubt = joined(data.shape, d.doubt, Doubt(np.broadcast_to(rows | columns, data.shape), origins))
+            doubt = joined(data.shape, d.doubt, Doubt(np.broadcast_to(rows | columns, data.shape), origins_of([a, b, d])))
         return Value(data, d.dtype.scalar, doubt=doubt)
 
 

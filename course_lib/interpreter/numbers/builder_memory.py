@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from ..mistakes import access, tell
-from ..values import MASKED_OFF, UNWRITTEN, Doubt, Origin, Value, joined
+from ..values import MASKED_OFF, UNWRITTEN, Doubt, Value, joined, kinds_of, origins_of
 from .numpy_types import from_memory, stored, to_memory
 
 
@@ -64,10 +64,8 @@ def laid_together(parts: list[tuple[Value, Value]]) -> Value:
     """(what was loaded, its mask) from each of several tensors -> one block."""
     first, _ = parts[0]
     data = first.data
-    kinds = first.doubt.kinds if first.doubt else np.zeros(data.shape, np.uint8)
-    origins: dict[int, Origin] = {}
+    kinds = kinds_of(first)
     for value, mask in parts:
         data = np.where(mask.data, value.data, data)
-        kinds = np.where(mask.data, value.doubt.kinds if value.doubt else np.uint8(0), kinds)
-        origins |= value.doubt.origins if value.doubt else {}
-    return Value(data, first.dtype, doubt=Doubt(kinds, origins) if kinds.any() else None)
+        kinds = np.where(mask.data, kinds_of(value), kinds)
+    return Value(data, first.dtype, doubt=Doubt(kinds, origins_of([v for v, _ in parts])) if kinds.any() else None)

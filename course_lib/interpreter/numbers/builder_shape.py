@@ -1,12 +1,12 @@
 """Operations that move elements without changing them; pointers keep their argument, and doubt moves along."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import triton.language as tl
 
-from ..values import Doubt, Value, joined
+from ..values import Value, assembled, joined
 from .numpy_types import computed
 
 
@@ -36,7 +36,7 @@ class Shape:
         return arg.moved(lambda x: x.reshape(-1)[:1])
 
     def create_cat(self, lhs: Value, rhs: Value) -> Value:
-        return _together(lhs, rhs, lambda parts: np.concatenate(parts))
+        return _together(lhs, rhs, np.concatenate)
 
     def create_join(self, lhs: Value, rhs: Value) -> Value:
         return _together(lhs, rhs, lambda parts: np.stack(parts, axis=-1))
@@ -77,11 +77,8 @@ class Shape:
         return Value(np.zeros(1, computed(type)), type.scalar, bound=0)
 
 
-def _together(lhs: Value, rhs: Value, put: Any) -> Value:
-    """Two values side by side; doubt of either goes with its elements."""
-    doubt = None
-    if lhs.doubt is not None or rhs.doubt is not None:
-        sides = [v.doubt.kinds if v.doubt else np.zeros(v.data.shape, np.uint8) for v in (lhs, rhs)]
-        origins = {k: v for side in (rhs, lhs) if side.doubt for k, v in side.doubt.origins.items()}
-        doubt = Doubt(put(sides), origins)
-    return Value(put([lhs.data, rhs.data]), lhs.dtype.scalar, lhs.arg if lhs.arg == rhs.arg else None, doubt)
+def _together(lhs: Value, rhs: Value, put: Callable[[list[np.ndarray]], np.ndarray]) -> Value:
+    """Two values side by side; pointers into one argument still point into it."""
+    value = assembled([lhs, rhs], put)
+    value.arg = lhs.arg if lhs.arg == rhs.arg else None
+    return value

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from ..values import Value
+from ..values import Value, assembled
 from .builder import semantic
 
 
@@ -32,11 +32,5 @@ def map_elementwise(function: Any, *args: Any, pack: Any = 1, **_: Any) -> Any:
 
 def _block(cells: list[Value], shape: tuple[int, ...]) -> Any:
     """Single values, one after the other, as one block."""
-    doubtful = [cell.doubt for cell in cells if cell.doubt is not None]
-    doubt = None
-    if doubtful:
-        kinds = [cell.doubt.kinds if cell.doubt else np.zeros(1, np.uint8) for cell in cells]
-        doubt = type(doubtful[0])(np.concatenate(kinds).reshape(shape), doubtful[0].origins)
-    dtype = cells[0].dtype.scalar
-    data = np.concatenate([cell.data for cell in cells]).reshape(shape)
-    return tl.tensor(Value(data, dtype, doubt=doubt), tl.block_type(dtype, list(shape)))
+    value = assembled(cells, lambda parts: np.concatenate(parts).reshape(shape))
+    return tl.tensor(value, tl.block_type(value.dtype, list(shape)))

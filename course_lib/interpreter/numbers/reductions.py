@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import triton.language as tl
 
-from ..values import Value, over_axis
+from ..values import Value, assembled, over_axis
 from .builder import builder
 from .formats import NARROW
 from .rounding import narrow
@@ -147,15 +147,7 @@ def _running(values: list[Value], combine_fn: Any, axis: int) -> list[Value]:
     slices = [[value.moved(lambda x: np.take(x, [i], axis)) for value in values] for i in range(size)]  # noqa: B023
     for i in range(1, size):
         slices[i] = _combined(combine_fn, slices[i - 1], slices[i])
-    out = []
-    for j, value in enumerate(values):
-        data = np.concatenate([part[j].data for part in slices], axis)
-        kinds = [part[j].doubt.kinds if part[j].doubt else np.zeros(part[j].data.shape, np.uint8) for part in slices]
-        doubt = next((part[j].doubt for part in slices if part[j].doubt), None)
-        if doubt is not None:
-            doubt = type(doubt)(np.concatenate(kinds, axis), doubt.origins)
-        out.append(Value(data, value.dtype.scalar, doubt=doubt))
-    return out
+    return [assembled(column, lambda parts: np.concatenate(parts, axis)) for column in zip(*slices, strict=True)]
 
 
 def _tensor(value: Value) -> Any:
