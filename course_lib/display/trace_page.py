@@ -107,6 +107,8 @@ def _text_lines(trace: Shown) -> Iterator[str]:
         if launch.ledger.total.bytes:
             yield ""
             yield from textwrap.wrap(_roof_sentence(launch, trace.gpu), WIDTH)
+        for note in _notes(trace, launch):
+            yield from textwrap.wrap(f"- {note}", WIDTH, subsequent_indent="  ")
         yield ""
     told = every_finding(trace)
     for number, finding in told:
@@ -137,8 +139,12 @@ def _launch_html(trace: Shown, launch: TracedLaunch, *, roofline: bool) -> Itera
         yield _titled("By source line", lines.html())
     if drawn := panels(launch.ledger):
         yield _titled("Which program touches which element", _panels_html(drawn))
-    notes = [note for note in launch.ledger.notes if trace.mistake is None]
-    yield "".join(_note(note) for note in notes)
+    yield "".join(_note(note) for note in _notes(trace, launch))
+
+
+def _notes(trace: Shown, launch: TracedLaunch) -> list[str]:
+    """What else is to be said of a launch; a mistake says it better."""
+    return launch.ledger.notes if trace.mistake is None else []
 
 
 def _panels_html(drawn: list[Panel]) -> str:

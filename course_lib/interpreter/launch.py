@@ -39,8 +39,9 @@ def run_grid(
     target: Target,
     ledger: LaunchLedger | None,
     pictures: bool,
+    programs: int | None = None,
 ) -> None:
-    """Run `kernel[grid](*args, **kwargs)`.
+    """Run `kernel[grid](*args, **kwargs)`, or its first `programs` only.
 
     kernel  Triton's InterpretedFunction; ledger: filled while it runs, or None
     Raises  KernelMistake for a mistake (see faults.py), and for any other error inside the kernel
@@ -52,15 +53,16 @@ def run_grid(
             raise builder.launch.mistake(
                 "refused", f"{outer} launches {inner}; a kernel can only call another, without a grid: {inner}(...)"
             )
-        _run(kernel, grid, args, kwargs, checks, target, ledger, pictures)
+        _run(kernel, grid, args, kwargs, checks, target, ledger, pictures, programs)
 
 
 _turn = threading.RLock()
 
 
 def _run(
-    kernel: Any, grid: Any, args: tuple, kwargs: dict, checks: Checks, target: Target, ledger: LaunchLedger | None, pictures: bool
-) -> None:
+    kernel: Any, grid: Any, args: tuple, kwargs: dict, checks: Checks, target: Target,
+    ledger: LaunchLedger | None, pictures: bool, programs: int | None,
+) -> None:  # fmt: skip
     fn = rewritten(kernel.fn)
     names = inspect.getfullargspec(kernel.fn).args
     if unknown := kwargs.keys() - set(names) - _launch_options():
@@ -91,7 +93,7 @@ def _run(
         language.apply()
         with np.errstate(all="ignore"):
             values = {name: value if name in executor.constexprs else as_value(value, name) for name, value in bound.items()}
-            _run_programs(fn, launch, values)
+            _run_programs(fn, launch, values, programs)
         stopped = ""
     except Exception as error:
         stopped = str(error)
@@ -112,8 +114,8 @@ def _launch_options() -> frozenset[str]:
     return frozenset(name for gpu in gpus for name in vars(make_backend(gpu).parse_options({})))
 
 
-def _run_programs(fn: Callable, launch: Launch, values: dict[str, Any]) -> None:
-    for linear in range(int(np.prod(launch.grid, dtype=np.int64))):
+def _run_programs(fn: Callable, launch: Launch, values: dict[str, Any], programs: int | None) -> None:
+    for linear in range(int(np.prod(launch.grid, dtype=np.int64)))[:programs]:
         launch.linear, launch.program = linear, unravel(linear, launch.grid)
         try:
             fn(**values)

@@ -5,7 +5,8 @@
 """
 
 import functools
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +25,7 @@ from .mistakes.faults import NotALaunch
 from .numbers.builder import builder
 from .source.rewrite import rewritten
 from .targets import target as target_of
-from .text.jit_functions import configuration, inner_function
+from .text.jit_functions import inner_function
 from .watch import NONE, Checks
 
 
@@ -32,6 +33,7 @@ from .watch import NONE, Checks
 class _State:
     """What holds now. books: the open ledgers, innermost last; choice: the autotuner's configuration asked for.
 
+    config, notes  of the launch that an autotuner is about to make
     listener  called in place of each launch: listener(kernel, grid, args, kwargs, config, run); `run(grid)` runs it
     """
 
@@ -41,11 +43,13 @@ class _State:
     books: list[tuple[Ledger, bool]]
     choice: dict[str, int]
     config: str = ""
+    notes: Sequence[str] = ()
     listener: Callable | None = None
 
 
 _state = _State(False, NONE, "", [], {})
 _originals: dict[str, Any] = {}
+_trial = threading.local()  # .on: this thread only looks whether a configuration is valid
 
 
 def version_refusal() -> str:
@@ -163,6 +167,10 @@ def _run(self: Any, *args: Any, grid: Any, warmup: bool, **kwargs: Any) -> None:
     def run(sizes: Any) -> None:
         _launch(self, sizes, args, kwargs)
 
+    if getattr(_trial, "on", False):
+        target = target_of(_state.target)
+        run_grid(self, grid, args, kwargs, checks=NONE, target=target, ledger=None, pictures=False, programs=1)
+        return
     if _state.listener is not None:
         _state.listener(self, grid, args, kwargs, _state.config, run)
     else:
@@ -175,7 +183,7 @@ def _launch(kernel: Any, grid: Any, args: tuple, kwargs: dict[str, Any]) -> None
     record, pictures = None, False
     if _state.books:
         pictures = any(wanted for _, wanted in _state.books)
-        record = LaunchLedger(kernel.fn.__name__, (0, 0, 0), config=_state.config)
+        record = LaunchLedger(kernel.fn.__name__, (0, 0, 0), config=_state.config, notes=list(_state.notes))
         for book, _ in _state.books:
             book.launches.append(record)
     run_grid(kernel, grid, args, kwargs, checks=_state.checks, target=target_of(_state.target), ledger=record, pictures=pictures)
@@ -193,13 +201,19 @@ def _tune(self: Any, *args: Any, **kwargs: Any) -> Any:
     """@triton.autotune without a device to time on: the first configuration that is valid, or the one asked for."""
     if not isinstance(inner_function(self), InterpretedFunction):
         return _originals["tune"](self, *args, **kwargs)
+    from .tuning import choose
+
+    def trial(args: tuple, kwargs: dict[str, Any]) -> None:
+        _trial.on = True
+        try:
+            self.fn.run(*args, **kwargs)
+        finally:
+            _trial.on = False
+
     self.nargs = dict(zip(self.arg_names, args, strict=False))
-    candidates = self.prune_configs(kwargs) if len(self.configs) > 1 else self.configs
-    chosen = self.best_config = configuration(self.base_fn.__name__, candidates, _state.choice)
-    _state.config = str(chosen)
     try:
-        if chosen.pre_hook is not None:
-            chosen.pre_hook({**self.nargs, **kwargs, **chosen.all_kwargs()})
+        chosen, _state.notes = choose(self, args, kwargs, _state.choice, trial, _state.target)
+        self.best_config, _state.config = chosen, str(chosen)
         return self.fn.run(*args, **kwargs, **chosen.all_kwargs())
     finally:
-        _state.config, self.nargs = "", None
+        _state.config, _state.notes, self.nargs = "", (), None

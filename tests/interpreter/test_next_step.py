@@ -40,6 +40,11 @@ def short_k(x_ptr):
 
 
 @triton.jit
+def integer_to_fp8(x_ptr):
+    tl.load(x_ptr + tl.arange(0, 16)).to(tl.int32).to(tl.float8e5)
+
+
+@triton.jit
 def two_types(x_ptr):
     row = tl.arange(0, 16)
     x = tl.load(x_ptr + row[:, None] * 16 + row[None, :])
@@ -86,8 +91,8 @@ def copied(src_ptr, dst_ptr, n, BLOCK: tl.constexpr):
 
 
 PROVOKED = (
-    no_power_of_two, no_constant, short_k, two_types, unequal_k, unlike_blocks, no_pointer, scaled_pointer, growing_list,
-    torch_inside,
+    no_power_of_two, no_constant, short_k, integer_to_fp8, two_types, unequal_k, unlike_blocks, no_pointer, scaled_pointer,
+    growing_list, torch_inside,
 )  # fmt: skip
 
 
@@ -98,6 +103,11 @@ def test_what_the_frontend_refuses_has_a_next_step(number):
         kernel[(1,)](torch.zeros(16, 32))
     assert words in caught.value.message
     assert caught.value.message.endswith(f"; {step}")
+
+
+def test_a_cast_that_does_not_exist_names_two_types_and_no_elements():
+    with pytest.raises(KernelMistake, match="cannot cast int32 to fp8e5; go by way of float32"):
+        integer_to_fp8[(1,)](torch.zeros(16))
 
 
 def test_each_next_step_is_provoked():

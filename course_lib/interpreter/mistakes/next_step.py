@@ -7,6 +7,7 @@ _STEPS = (
     ("range must be a power of 2", "take the next power of two (triton.next_power_of_2 on the host) and mask the rest"),
     ("must be of type tl.constexpr", "the size of a block is known while compiling: make it a tl.constexpr, and mask"),
     ("Input shapes should have M >=", "use larger blocks; other=0.0 in the loads fills what lies beyond the matrix"),
+    ("cannot cast int", "go by way of float32: x.to(tl.float32); a load's other=0 is an integer, other=0.0 is not"),
     ("Both operands must be same dtype", "convert one of them, as in b.to(a.dtype)"),
     ("must have equal reduction dimensions", "the first block is [M, K] and the second [K, N]; tl.trans turns one around"),
     ("incompatible dimensions at index", "x[:, None] makes a column of a block, x[None, :] a row"),

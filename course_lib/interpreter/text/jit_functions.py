@@ -46,10 +46,15 @@ def constant_names(fn: FunctionType) -> set[str]:
 
 
 def configuration(kernel: str, configs: Iterable[Any], wanted: Mapping[str, Any]) -> Any:
-    """The first of an autotuner's configurations that has these constants. Raises ValueError, with all there are, for none."""
+    """The first of `configurations`."""
+    return configurations(kernel, configs, wanted)[0]
+
+
+def configurations(kernel: str, configs: Iterable[Any], wanted: Mapping[str, Any]) -> list[Any]:
+    """Those of an autotuner's configurations that have these constants. Raises ValueError, with all there are, for none."""
     configs = list(configs)
-    for config in configs:
-        if all(config.all_kwargs().get(name) == value for name, value in wanted.items()):
-            return config
+    found = [config for config in configs if all(config.all_kwargs().get(name) == value for name, value in wanted.items())]
+    if found:
+        return found
     have = "; ".join(map(str, configs))
     raise ValueError(f"no configuration of {kernel} has {dict(wanted)}; there are: {have}")
