@@ -42,7 +42,7 @@ def _ability(phase: Phase, machine: Machine) -> tuple[Level, str]:
     if phase.needs_triton and machine.triton is None:
         return Level.READ_ONLY, _no_triton(phase, machine)
     if not machine.gpus:
-        kernels = "kernels run in Triton's interpreter; " if phase.needs_triton else ""
+        kernels = "kernels run in Triton's interpreter (docs/no-gpu.md); " if phase.needs_triton else ""
         return Level.EMULATED, f"no GPU: {kernels}{_WAITS}"
     if machine.torch_hip:
         return Level.EMULATED, f"{machine.gpus[0].name}: the course measures CUDA devices only; {_WAITS}"

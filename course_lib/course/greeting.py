@@ -31,4 +31,6 @@ def greeting(phase_number: int) -> str:
     triton = entry.state()
     if this.needs_triton or triton.mode == "too late":
         lines.append(triton.reason)
+        if triton.mode == "interpreter":
+            lines.append("How far that can be trusted, and how to look into a kernel (lab.trace): docs/no-gpu.md")
     return "\n".join(lines)
