@@ -20,22 +20,20 @@ _COLUMNS = (
     Column("widest load"),
     Column("store"),
 )
+_COMPILES, _SHARED, _SPILLS = 2, 3, 5  # places in _COLUMNS
 
 
 def compile_cells(report: CompileReport) -> Cells:
     """Red: does not compile, or needs more shared memory than there is. Amber: spills."""
     cells = Cells(_COLUMNS)
-    for place, one in enumerate(report.targets):
+    for one in report.targets:
         cells.rows.append(_row(one))
         if not one.compiles:
-            cells.marked[place] = WRONG
-            cells.loud.add((place, 2))
+            cells.mark(_COMPILES, WRONG)
         elif not one.fits:
-            cells.marked[place] = WRONG
-            cells.loud.add((place, 3))
+            cells.mark(_SHARED, WRONG)
         elif one.spills:
-            cells.marked[place] = WASTE
-            cells.loud.add((place, 5))
+            cells.mark(_SPILLS, WASTE)
     return cells
 
 

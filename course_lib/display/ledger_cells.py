@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
 
+from .ledger_numbers import shortened
+
 TEXT = "color:var(--jp-content-font-color1,inherit)"
 QUIET = "color:var(--jp-content-font-color2,#616161)"
 FONT = "font-family:var(--jp-content-font-family,sans-serif);font-size:13px;line-height:1.45"
@@ -19,12 +21,15 @@ def ink(colour: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """name: its head; text: words, on the left, instead of numbers, on the right; code: a fixed-width font in HTML."""
+    """name: its head; text: words, on the left, instead of numbers, on the right; code: a fixed-width font in HTML.
+
+    most  characters in a terminal, 0 for as many as it takes
+    """
 
     name: str
     text: bool = False
     code: bool = False
-    most: int = 0  # characters in a terminal, 0 for as many as it takes
+    most: int = 0
 
 
 @dataclass(slots=True)
@@ -38,6 +43,11 @@ class Cells:
     rows: list[Sequence[str]] = field(default_factory=list)
     marked: dict[int, str] = field(default_factory=dict)  # row -> colour
     loud: set[tuple[int, int]] = field(default_factory=set)
+
+    def mark(self, column: int, colour: str) -> None:
+        """Mark the last row, and the place in it that is the reason."""
+        self.marked[len(self.rows) - 1] = colour
+        self.loud.add((len(self.rows) - 1, column))
 
     def html(self) -> str:
         """A table that scrolls sideways when there is no room; every cell is escaped."""
@@ -75,8 +85,6 @@ class Cells:
 
     def text(self, width: int = 110) -> str:
         """Lines of at most `width` characters; the widest columns of words are cut where there is no room."""
-        from .ledger_numbers import shortened
-
         used = self._used()
         rows = [[shortened(row[i], self.columns[i].most or 10**6) for i in used] for row in self.rows]
         heads = [self.columns[i].name for i in used]

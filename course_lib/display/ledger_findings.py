@@ -114,11 +114,11 @@ def _coalescing(launch: LaunchLedger, argument: str, line: SourceLine, traffic: 
     if traffic.distinct_bytes < SECTOR_BYTES:
         return []  # there is nothing else to ask for
     accesses = traffic.loads + traffic.stores
-    itemsize = _itemsize(launch.touched.get(argument), traffic)
-    if itemsize and useful <= accesses * itemsize:
+    touched = launch.touched.get(argument)
+    if touched is not None and useful <= accesses * touched.itemsize:
         why = "Each access asks for one element, alone in its sector; a block of neighbours would fill it."
     else:
-        why = f"Elements that lie beside each other in the block lie apart in memory{_steps(launch.touched.get(argument))}."
+        why = f"Elements that lie beside each other in the block lie apart in memory{_steps(touched)}."
     verb = "loads" if traffic.loads else "stores"
     verb = "loads and stores" if traffic.loads and traffic.stores else verb
     text = (
@@ -127,10 +127,6 @@ def _coalescing(launch: LaunchLedger, argument: str, line: SourceLine, traffic: 
         "The L1 cache may keep a sector until its other elements are asked for."
     )
     return [Finding("coalescing", argument, (line,), 1 / share, text)]
-
-
-def _itemsize(touched: Touched | None, traffic: Traffic) -> int:
-    return touched.itemsize if touched is not None else 0
 
 
 def _steps(touched: Touched | None) -> str:

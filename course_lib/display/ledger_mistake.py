@@ -4,6 +4,7 @@ What to do next is part of its message (interpreter/faults.py).
 """
 
 import linecache
+import textwrap
 from html import escape
 from typing import Any
 
@@ -64,8 +65,6 @@ def mistake_html(mistake: Any) -> str:
 
 
 def mistake_text(mistake: Any, width: int = 110) -> str:
-    import textwrap
-
     lines = [f"✗ {headline(mistake)}"]
     for here, number, text in source_lines(mistake):
         lines.append(f"  {'→' if here else ' '} {number:>4}  {text}"[:width])

@@ -5,12 +5,7 @@ UNITS = "1 MB = 1,000,000 bytes"
 
 def bytes_text(count: int) -> str:
     """Exact up to a million (786,432 B), then with three digits or more: 1.05 MB, 268 MB, 1.07 GB."""
-    if count < 1e6:
-        return f"{count:,} B"
-    for unit, size in (("MB", 1e6), ("GB", 1e9)):
-        if count < 999.5 * size:
-            return f"{_three(count / size)} {unit}"
-    return f"{count / 1e12:,.2f} TB"
+    return f"{count:,} B" if count < 1e6 else f"{count_text(count)}B"
 
 
 def count_text(count: int) -> str:

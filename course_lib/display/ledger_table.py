@@ -43,8 +43,7 @@ def argument_cells(launch: TracedLaunch, found: Sequence[Finding] = ()) -> Cells
         cells.rows.append([name, what, *_traffic(ledger.arguments[name])])
         for finding in found:
             if finding.argument == name and finding.kind in _LOUD:
-                cells.marked[len(cells.rows) - 1] = WASTE
-                cells.loud.add((len(cells.rows) - 1, 2 + _LOUD[finding.kind]))
+                cells.mark(2 + _LOUD[finding.kind], WASTE)
     if len(ledger.arguments) > 1:
         cells.rows.append(["all", "", *_traffic(ledger.total)])
     return cells
@@ -66,8 +65,7 @@ def line_cells(ledger: LaunchLedger, found: Sequence[Finding] = ()) -> Cells:
         told.add(line)
         for finding in found:
             if line in finding.lines and finding.argument == name and finding.kind in _LOUD:
-                cells.marked[len(cells.rows) - 1] = WASTE
-                cells.loud.add((len(cells.rows) - 1, 2 + _LOUD[finding.kind]))
+                cells.mark(2 + _LOUD[finding.kind], WASTE)
     return cells
 
 

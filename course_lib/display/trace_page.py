@@ -17,7 +17,7 @@ from .ledger_between import between_launches
 from .ledger_cells import CODE, FONT, QUIET, TEXT, WASTE
 from .ledger_findings import Finding, findings
 from .ledger_mistake import mistake_html, mistake_text
-from .ledger_numbers import UNITS
+from .ledger_numbers import UNITS, intensity_text
 from .ledger_picture import Panel, panel_figure, panels
 from .ledger_roofline import floors, ledger_roofline, roofline_words
 from .ledger_table import argument_cells, launch_cells, line_cells, summary
@@ -166,8 +166,6 @@ def _roofline_html(trace: Shown, launches: list[TracedLaunch]) -> str:
 
 
 def _roof_sentence(launch: TracedLaunch, gpu: GpuSpec) -> str:
-    from .ledger_numbers import intensity_text
-
     if not launch.ledger.flops:
         return f"No FLOPs: only bytes count. {floors(launch.ledger, gpu)}"
     requested, distinct = map(intensity_text, (launch.ledger.requested_intensity, launch.ledger.intensity))
