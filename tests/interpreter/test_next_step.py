@@ -9,7 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
-from course_lib.interpreter import switch
+from course_lib.interpreter import compile_report, switch
 from course_lib.interpreter.mistakes import next_step
 from course_lib.interpreter.mistakes.faults import KernelMistake
 
@@ -116,6 +116,22 @@ def test_each_next_step_is_provoked():
 
 def test_an_error_that_is_not_known_keeps_its_own_words():
     assert next_step.next_step(NameError("name 'xx' is not defined")) == ""
+
+
+@triton.jit
+def pythons_math(x_ptr):
+    math.sqrt(tl.load(x_ptr))
+
+
+def test_pythons_math_is_for_constants():
+    with pytest.raises(KernelMistake, match=r"a tensor of fp32 is no number of Python; .* use tl\.sqrt"):
+        pythons_math[(1,)](torch.ones(1))
+
+
+@pytest.mark.parametrize("more", [(torch.zeros(8),), (torch.zeros(8), 8)])
+def test_compile_report_says_how_it_takes_the_arguments(more):
+    with pytest.raises(TypeError, match=r"compile_report\(kernel, \(x, y, n\), {'BLOCK': 64}\)"):
+        compile_report(copied, *more)
 
 
 def launch(grid=(1,), src=None, n=8, **more):

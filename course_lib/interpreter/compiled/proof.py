@@ -55,6 +55,11 @@ def compile_report(
     cached   take finished reports from the user's cache; False where they must not be trusted
     Raises TypeError for arguments that no launch could have, SourceError for a kernel that cannot be written down.
     """
+    if not isinstance(args, (tuple, list)) or not isinstance(kwargs, Mapping | None):
+        raise TypeError(
+            "compile_report takes the arguments of a launch together: compile_report(kernel, (x, y, n), {'BLOCK': 64}), "
+            f"got {type(args).__name__} and {type(kwargs).__name__}"
+        )
     options = {"num_warps": num_warps, "num_stages": num_stages}
     kwargs = {name: value for name, value in options.items() if value is not None} | dict(kwargs or {})
     return compile_reports([Launch(kernel, args, kwargs, targets)], cached=cached, seconds_per_target=seconds_per_target)[0]

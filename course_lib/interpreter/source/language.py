@@ -66,7 +66,7 @@ def _plan() -> list[tuple[Any, str, Any]]:
         *frontend.planned(),
         *_library(),
         (tl.core.dtype, "to_ir", _to_ir),
-        (tl.tensor, "__index__", loops.index),
+        (tl.tensor, "__index__", _whole_number),
         (tl.tensor, "__bool__", lambda self: True),  # the frontend asks "is it given?"; kernels go through runtime.condition
         (tl.tensor, "__repr__", lambda self: repr(self.handle.data)),
         (tl.tensor, "__str__", lambda self: str(self.handle.data)),
@@ -107,6 +107,14 @@ def _answering(member: Callable) -> Callable:
 
     answer.__name__ = getattr(member, "__name__", "builtin")
     return answer
+
+
+def _whole_number(self: Any) -> int:
+    """Python itself asks a tensor for a number: a function of the math module does."""
+    if not self.dtype.is_int():
+        cure = "Python's math is for constants: use tl.sqrt, tl.exp and their kin"
+        raise builder.launch.mistake("refused", f"a tensor of {self.type} is no number of Python; {cure}")
+    return loops.index(self)
 
 
 def _to_ir(self: Any, _builder: Any) -> Any:
