@@ -2,8 +2,9 @@
 
 How a launch runs, from a kernel's source to numbers
   1. `import course_lib` sets TRITON_INTERPRET where there is no GPU (entry.py), so @triton.jit makes an interpreted function.
-     Right after Triton is imported, `enable` puts ours in the place of its `run` (after_import.py, switch.py).
-  2. kernel[grid](...) arrives there, opens a LaunchLedger if somebody counts, and goes on to launch.py.
+     Right after Triton is imported, `enable` puts ours in the place of its `run` (after_import.py, switch.py, hooks.py).
+  2. kernel[grid](...) arrives there (an autotuned one through tuning.py), opens a LaunchLedger if somebody counts, and goes
+     on to launch.py.
   3. source/ makes the kernel's source, once, into a Python function in which every assignment, branch and loop behaves as in
      compiled code. What Triton's compiler refuses is refused here, with the line.
   4. launch.py makes each argument a Value (values.py), a numpy array with Triton's type; a tensor becomes the address of its
@@ -15,7 +16,8 @@ How a launch runs, from a kernel's source to numbers
 
 What lies where, in the order of reading
   entry.py, gpu_driver.py, after_import.py, versions.py   before Triton is imported, and right after it
-  switch.py, launch.py, watch.py, values.py               on and off, the ledger, one launch, what it is made of
+  switch.py, settings.py, hooks.py, tuning.py             on and off, the ledger, what stands in Triton's place
+  launch.py, watch.py, values.py                          one launch, and what it is made of
   source/, numbers/, mistakes/, counts/                   steps 3, 5 and 6; targets.py: what a named GPU's compiler refuses
   compiled_only.py    kernels that need a GPU, refused in a sentence
   text/, compiled/    a kernel as a module's text; what the compiler makes of it for real GPUs, in a process of its own

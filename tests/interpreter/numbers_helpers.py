@@ -43,12 +43,8 @@ _SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1.0, -1.0, 0.5, 3.0, 1 / 3, 448.
 @pytest.fixture(autouse=True)
 def interpreted():
     """Every test here runs in the course's interpreter, with all its checks on: a false alarm fails the test."""
-    was_on = switch.enabled()
-    switch.enable()
-    yield
-    switch.enable()
-    if not was_on:
-        switch.disable()
+    with switch.interpreting():
+        yield
 
 
 def rounded(data: Any, name: str) -> np.ndarray:

@@ -17,7 +17,7 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import GridExecutor, InterpretedFunction, InterpreterBuilder
 
 from course_lib import interpreter
-from course_lib.interpreter import after_import, launch, switch, versions
+from course_lib.interpreter import after_import, launch, settings, versions
 from course_lib.interpreter.mistakes.faults import KernelMistake
 
 from .entry_helpers import NO_GPU, ROOT, environment, python
@@ -38,7 +38,7 @@ SWITCHED = {"InterpretedFunction", "Autotuner", "torch", "Tensor"}  # what stays
 @pytest.fixture(autouse=True)
 def _as_found():
     """Each test starts switched off; what held before it holds again afterwards."""
-    was_on, before = switch._state.on, (switch._state.checks, switch._state.target)
+    was_on, before = interpreter.enabled(), (settings.now().checks, settings.now().target)
     interpreter.disable()
     yield
     interpreter.disable()
@@ -173,7 +173,7 @@ def test_a_ledger_inside_leaves_the_checks_on_as_they_were():
     with checks_on(races=False):
         with interpreter.ledger() as book:
             copied()
-        assert switch._state.checks == interpreter.Checks(races=False)
+        assert settings.now().checks == interpreter.Checks(races=False)
         run_into_a_mistake()
     assert len(book.launches) == 1
 
@@ -352,6 +352,20 @@ def test_threads_take_turns():
         for thread in threads:
             thread.join()
         assert wrong == []
+
+
+def test_a_block_that_ends_before_one_opened_later_takes_its_own_book_with_it():
+    """As blocks of two threads may."""
+    before = snapshot()
+    first, second = interpreter.ledger(), interpreter.ledger(checks=interpreter.Checks(races=False))
+    one, two = first.__enter__(), second.__enter__()
+    copied()
+    first.__exit__(None, None, None)
+    assert settings.now().checks == interpreter.Checks(races=False)
+    copied()
+    second.__exit__(None, None, None)
+    assert (len(one.launches), len(two.launches)) == (1, 2)
+    assert changed(before) == set()
 
 
 @triton.jit

@@ -16,15 +16,8 @@ def checks_on(**checks):
     """All checks on for a `with` block, as in a notebook; what held before holds afterwards."""
     from course_lib.interpreter import switch
 
-    was_on, before = switch._state.on, (switch._state.checks, switch._state.target)
-    interpreter.enable(interpreter.Checks(**checks))
-    try:
+    with switch.interpreting(interpreter.Checks(**checks)):
         yield
-    finally:
-        if was_on:
-            interpreter.enable(before[0], target=before[1])
-        else:
-            interpreter.disable()
 
 
 @pytest.fixture(autouse=True)
