@@ -23,10 +23,10 @@ def compiled(cases: Sequence[tuple[Criterion, dict, Mapping[str, Any]]], cached:
             data = [cases[i][2]["launches"]["tape"] for i in places]
             reports = compile_recordings(data, targets, cached=cached, where=CELL)
             found |= {i: _worst(targets, mine) for i, mine in zip(places, reports, strict=True)}
-        except (TypeError, ValueError) as error:
-            found |= {i: {"failed": f"the launches cannot be compiled apart: {error}"} for i in places}
         except RuntimeError as error:
             found |= {i: {"blocked": f"nothing could be compiled here: {error}"} for i in places}
+        except Exception as error:  # a forged recording has any shape
+            found |= {i: {"failed": f"the launches cannot be compiled apart: {type(error).__name__}: {error}"} for i in places}
     return [found[i] for i in range(len(cases))]
 
 

@@ -113,6 +113,31 @@ def test_without_a_recording_the_points_are_blocked():
     assert "launches were not recorded here" in outcome.reason
 
 
+FORGED = {
+    "launches": torch.zeros(0), "kernels": torch.zeros(2), "storages": [400, 10**5000], "version": 10**5000, "compiled": [[]],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("field", FORGED)
+def test_a_forged_recording_ends_in_a_verdict(field):
+    (job, *_) = plan(COPY, "check", seed=1)
+    made = attempt(runner.copy_into, answers.copied, job.case, None, record)
+    made["launches"]["tape"][field] = FORGED[field]
+    (outcome,) = conclude(COPY, "check", [job], with_launch_evidence(COPY, "check", [job], [made], runner, cached=True)).outcomes
+    unread = field in ("version", "compiled")  # nothing follows from these
+    assert outcome.state is (P if unread else F), outcome.reason
+
+
+@pytest.mark.parametrize("damage", [{"options": None}, {"options": {"num_warps": 10**5000}}, {"arguments": {"src_ptr": {}}}])
+def test_a_forged_launch_is_not_compiled(damage):
+    criterion = MATMUL.criteria[2]
+    (job, *_) = plan(COPY, "check", seed=1)
+    made = attempt(runner.copy_into, answers.copied, job.case, None, record)
+    made["launches"]["tape"]["launches"][0] |= damage
+    (evidence,) = compiled([(criterion, job.case, made)], cached=False)
+    assert "the launches cannot be compiled apart" in evidence["failed"]
+
+
 def test_a_recorder_that_does_not_fit_blocks_and_runs_the_answer_all_the_same():
     def unfit():
         raise RuntimeError("Triton 9.9 is not known")
