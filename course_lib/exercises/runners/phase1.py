@@ -24,6 +24,11 @@ def latency_floors(entry: Any, case: dict) -> Any:
     return entry(case["model"], case["gpu"], case["ranks"], case["itl_target_ms"])
 
 
+def copy_into(entry: Any, case: dict) -> Any:
+    """The learner's copy kernel, into a buffer of the judge's."""
+    return entry(case["x"], case["out"])
+
+
 def ridge_of_this_device(entry: Any, case: dict) -> dict:
     """Measure a bf16 matrix product and a copy here and now, and let the learner's function make a ridge point of them."""
     if not torch.cuda.is_available():
