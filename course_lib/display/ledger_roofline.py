@@ -8,30 +8,14 @@ The roof is the data sheet's dense tensor-core rate for the launch's products (f
 from collections.abc import Sequence
 from typing import Any
 
-from ..hardware import GpuSpec, all_specs, find_spec
+from ..hardware import GpuSpec
 from ..interpreter.counts.books import LaunchLedger
+from ..interpreter.counts.roofline_point import FP8, peak_of, roofline_point
 from .ledger_numbers import intensity_text, seconds_text
 from .style import COLOURS, GREY, axes
 
 GPU = "H100 SXM"
-FP8 = ("fp8e4nv", "fp8e5")
 ROOFED = ("bf16", "fp16", *FP8)
-
-
-def gpu_named(name: str) -> GpuSpec:
-    """By key ("h100-sxm"), by name ("H100 SXM") or as the driver prints it. ValueError with the known names otherwise."""
-    for gpu in all_specs().values():
-        if name.casefold() in (gpu.key.casefold(), gpu.name.casefold()):
-            return gpu
-    if found := find_spec(name):
-        return found
-    raise ValueError(f"GPU {name!r} is not known; use one of {', '.join(gpu.name for gpu in all_specs().values())}")
-
-
-def peak_of(launch: LaunchLedger, gpu: GpuSpec) -> tuple[float, str]:
-    """(TFLOP/s, precision) of the roof that a launch is drawn under."""
-    fp8 = launch.dot_flops and all(kind in FP8 for kind in launch.dot_flops)
-    return (gpu.fp8_tflops, "fp8") if fp8 and gpu.fp8_tflops else (gpu.bf16_tflops, "bf16")
 
 
 def floors(launch: LaunchLedger, gpu: GpuSpec) -> str:
@@ -70,12 +54,23 @@ def ledger_roofline(launches: Sequence[LaunchLedger], gpu: GpuSpec) -> Any:
         label = f"{gpu.name}, {precision} dense, ridge at {ridge:.0f}"
         ax.plot([left, ridge, right], [left * slope, peak, peak], style, color=GREY, linewidth=2, label=label)
         ax.plot([ridge], [peak], "o", color=GREY, markersize=5)
-    for place, (number, one) in enumerate(drawn):
-        _mark(ax, one, peak_of(one, gpu)[0], slope, COLOURS[place % len(COLOURS)], str(number) if len(launches) > 1 else "")
+    for place, (numbers, one) in enumerate(_together(drawn, gpu)):
+        _mark(ax, one, peak_of(one, gpu)[0], slope, COLOURS[place % len(COLOURS)], numbers if len(launches) > 1 else "")
     ax.set(xscale="log", yscale="log", xlim=(left, right), ylim=(left * slope, 2.5 * peaks[-1][0]))
     ax.set(xlabel="arithmetic intensity, FLOP per byte", ylabel="attainable TFLOP/s")
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=1, frameon=False, fontsize=9)
     return figure
+
+
+def _together(drawn: Sequence[tuple[int, LaunchLedger]], gpu: GpuSpec) -> list[tuple[str, LaunchLedger]]:
+    """Launches at one point are drawn once, under all their numbers: ("1, 3", the first of them)."""
+    points: dict[tuple, list[tuple[int, LaunchLedger]]] = {}
+    for number, one in drawn:
+        point = (peak_of(one, gpu), intensity_text(one.requested_intensity), intensity_text(one.intensity))
+        points.setdefault(point, []).append((number, one))
+    names = [[str(number) for number, _ in same] for same in points.values()]
+    short = [", ".join(some) if len(some) <= 3 else f"{some[0]} and {len(some) - 1} more" for some in names]
+    return [(name, same[0][1]) for name, same in zip(short, points.values(), strict=True)]
 
 
 def roofline_words(launches: Sequence[LaunchLedger], gpu: GpuSpec) -> str:
@@ -89,7 +84,7 @@ def roofline_words(launches: Sequence[LaunchLedger], gpu: GpuSpec) -> str:
     return f"Roofline of {gpu.name}, ridge at {ridge:.0f} FLOP per byte (bf16, dense). {'; '.join(said)}."
 
 
-def _mark(ax: Any, launch: LaunchLedger, peak: float, slope: float, colour: str, number: str) -> None:
+def _mark(ax: Any, launch: LaunchLedger, peak: float, slope: float, colour: str, numbers: str) -> None:
     """An open circle for requested, a full one for distinct, both on the roof, and a line from one to the other."""
     xs = (launch.requested_intensity, launch.intensity)
     ys = [min(peak, x * slope) for x in xs]
@@ -98,7 +93,7 @@ def _mark(ax: Any, launch: LaunchLedger, peak: float, slope: float, colour: str,
     ax.plot(path, [min(peak, x * slope) for x in path], color=colour, linewidth=4, alpha=0.35, solid_capstyle="round")
     ax.plot(xs[0], ys[0], "o", color=colour, markersize=8, markerfacecolor="white", markeredgewidth=1.8, zorder=4)
     ax.plot(xs[1], ys[1], "o", color=colour, markersize=8, zorder=5)
-    lead = f"{number}: " if number else ""
+    lead = f"{numbers}: " if numbers else ""
     words = ("requested ", "distinct ") if xs[0] != xs[1] else ("", "")
     for x, y, word in list(zip(xs, ys, words, strict=True))[xs[0] == xs[1] :]:
         # to the right and below there is room under a roof

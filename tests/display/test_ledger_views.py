@@ -488,6 +488,15 @@ def test_the_points_stand_on_the_roof_at_the_ledgers_intensities():
         assert y == pytest.approx(min(H100.bf16_tflops, x * H100.hbm_gb_per_s / 1e3))
 
 
+def test_launches_at_one_point_share_a_label_and_others_keep_theirs():
+    (small,) = traced(matmul.matmul, torch.randn(32, 32).half(), torch.randn(32, 32).half(), bm=32, bn=32)
+    (large,) = traced(matmul.matmul, torch.randn(64, 64).half(), torch.randn(64, 64).half(), bm=32, bn=32)
+    two = [text.get_text() for text in ledger_roofline([small.ledger, large.ledger, small.ledger], H100).axes[0].texts]
+    assert [text.partition(":")[0] for text in two] == ["1, 3", "2", "2"]
+    (many,) = ledger_roofline([small.ledger] * 5, H100).axes[0].texts
+    assert many.get_text().startswith("1 and 4 more: ")
+
+
 def test_a_copy_has_no_place_on_the_roofline_but_a_floor_of_time():
     (launch,) = traced(copy.copy, torch.randn(67_000))
     assert ledger_roofline([launch.ledger], H100) is None
