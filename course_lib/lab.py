@@ -49,7 +49,7 @@ def trace(
     /,
     *args: Any,
     grid: Any = None,
-    gpu: str = "H100 SXM",
+    gpu: Any = "H100 SXM",
     targets: Any = ("sm_75", "sm_80", "sm_90", "gfx942"),
     config: dict[str, int] | None = None,
     **kwargs: Any,
@@ -60,7 +60,7 @@ def trace(
     lab.trace(add, x, y)                                           add(x, y), and every launch inside it
 
     function  made by @triton.jit (then `grid` is needed), or any host function
-    gpu       whose roofline the launches are drawn on: a name of hardware/gpus.toml
+    gpu       whose roofline the launches are drawn on: a name ("H100 SXM", "A100"), or a hardware.GpuSpec
     targets   what to compile for (a second or two for each, then remembered); () leaves it out
     config    the configuration of an autotuned kernel, by its constants ({"BLOCK": 64}); default: the first valid one
     ->        a page as the value of a cell, text with print; `.ledger` and `.launches` hold its numbers, `.result` what the

@@ -58,7 +58,7 @@ def _text(page: _Page) -> str:
 
 
 def _page(**parts: Any) -> _Page:
-    from ..display.ledger_roofline import gpu_named
+    from ..hardware import gpu_named
 
     return _Page(gpu_named(GPU), **parts)
 

@@ -74,12 +74,12 @@ def trace(
     kwargs: Mapping[str, Any],
     *,
     grid: Any,
-    gpu: str,
+    gpu: Any,
     targets: str | Sequence[str],
     config: dict[str, int] | None,
 ) -> Trace:
     """See `lab.trace`. What is asked for is checked before anything runs."""
-    from ..display.ledger_roofline import gpu_named
+    from ..hardware import gpu_named
     from ..interpreter.compiled.targets import target_named
     from ..interpreter.trace import trace as run
 

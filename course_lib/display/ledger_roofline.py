@@ -10,12 +10,11 @@ from typing import Any
 
 from ..hardware import GpuSpec
 from ..interpreter.counts.books import LaunchLedger
-from ..interpreter.counts.roofline_point import FP8, peak_of, roofline_point
+from ..interpreter.counts.roofline_point import ROOFED, peak_of
 from .ledger_numbers import intensity_text, seconds_text
 from .style import COLOURS, GREY, axes
 
 GPU = "H100 SXM"
-ROOFED = ("bf16", "fp16", *FP8)
 
 
 def floors(launch: LaunchLedger, gpu: GpuSpec) -> str:

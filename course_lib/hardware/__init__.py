@@ -1,5 +1,5 @@
 """What a GPU can do: data sheet figures, and which of them is in this machine."""
 
-from .specs import GpuSpec, all_specs, find_spec, spec
+from .specs import GpuSpec, all_specs, find_spec, gpu_named, spec
 
-__all__ = ["GpuSpec", "all_specs", "find_spec", "spec"]
+__all__ = ["GpuSpec", "all_specs", "find_spec", "gpu_named", "spec"]

@@ -55,3 +55,24 @@ def find_spec(device_name: str) -> GpuSpec | None:
     """
     name = device_name.removeprefix("NVIDIA ").strip()
     return next((gpu for gpu in all_specs().values() if name in gpu.names), None)
+
+
+def gpu_named(name: str | GpuSpec) -> GpuSpec:
+    """As people write it: a key ("h100-sxm"), a name ("H100 SXM"), what the driver prints, or the start of one name ("A100").
+
+    A GpuSpec is handed back, so that a GPU which gpus.toml lacks can be given as one. ValueError for any other name.
+    """
+    if isinstance(name, GpuSpec):
+        return name
+    known, wanted = list(all_specs().values()), name.strip().casefold()
+    for gpu in known:
+        if wanted in (gpu.key.casefold(), gpu.name.casefold()):
+            return gpu
+    if found := find_spec(name):
+        return found
+    begun = [gpu for gpu in known if wanted and gpu.name.casefold().split()[0] == wanted]
+    if len(begun) == 1:
+        return begun[0]
+    if begun:
+        raise ValueError(f"GPU {name!r} can be {' or '.join(gpu.name for gpu in begun)}; say which")
+    raise ValueError(f"GPU {name!r} is not known; use one of {', '.join(gpu.name for gpu in known)}, or give a GpuSpec")

@@ -44,6 +44,8 @@ _HOME = {
     "ledger": "switch",
     "ledger_of": "recorded.replay",
     "compile_report": "compiled",
+    "RooflinePoint": "counts.roofline_point",
+    "roofline_point": "counts.roofline_point",
 }
 __all__ = sorted(_HOME)
 

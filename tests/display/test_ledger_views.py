@@ -16,7 +16,7 @@ from course_lib.display.ledger_findings import findings
 from course_lib.display.ledger_mistake import mistake_html, mistake_text
 from course_lib.display.ledger_numbers import bytes_text, count_text, intensity_text, program_index, share_text, times_text
 from course_lib.display.ledger_picture import NOBODY, NOTHING, PIXELS, panel_figure, panels
-from course_lib.display.ledger_roofline import floors, gpu_named, ledger_roofline
+from course_lib.display.ledger_roofline import floors, ledger_roofline
 from course_lib.display.ledger_table import argument_cells, line_cells
 from course_lib.hardware import spec
 from course_lib.interpreter.compiled import CompileReport, TargetReport
@@ -470,12 +470,6 @@ def test_colours_run_over_the_programs_that_are_seen_when_these_are_few_neighbou
 
 
 # ---- roofline
-
-
-def test_a_gpu_is_found_by_key_name_and_driver_name_and_the_known_ones_are_told():
-    assert gpu_named("h100-sxm") is gpu_named("H100 SXM") is gpu_named("NVIDIA H100 80GB HBM3")
-    with pytest.raises(ValueError, match=r"GPU 'H900' is not known; use one of .*H100 SXM"):
-        gpu_named("H900")
 
 
 def test_the_points_stand_on_the_roof_at_the_ledgers_intensities():

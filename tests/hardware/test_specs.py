@@ -1,10 +1,11 @@
 """Published figures are dense, have a source, and belong to exactly the device that the driver names."""
 
+import dataclasses
 import math
 
 import pytest
 
-from course_lib.hardware import all_specs, find_spec, spec
+from course_lib.hardware import all_specs, find_spec, gpu_named, spec
 from course_lib.roofline import ridge_points
 
 RIDGES = {  # FLOP/byte, worked by hand: TFLOP/s * 1000 / (GB/s)
@@ -55,3 +56,24 @@ def test_an_unknown_key_or_precision_lists_the_known_ones():
     with pytest.raises(ValueError, match=r"'fp4'.*bf16.*fp8"):
         spec("h100-sxm").peak_tflops("fp4")
     assert spec("a100-sxm-80gb").peak_tflops("fp8") is None
+
+
+def test_a_gpu_is_found_by_key_name_driver_name_and_the_start_of_one_name():
+    assert gpu_named("h100-sxm") is gpu_named("H100 SXM") is gpu_named("NVIDIA H100 80GB HBM3") is spec("h100-sxm")
+    assert [gpu_named(name).key for name in ("A100", "h200", "B200")] == ["a100-sxm-80gb", "h200-sxm", "b200-sxm"]
+    own = dataclasses.replace(spec("h100-sxm"), name="mine")
+    assert gpu_named(own) is own
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("H100", "GPU 'H100' can be H100 PCIe or H100 SXM; say which"),
+        ("H900", r"GPU 'H900' is not known; use one of .*H100 SXM, .*or give a GpuSpec"),
+        ("H200 NVL", "GPU 'H200 NVL' is not known"),
+        ("", "GPU '' is not known"),
+    ],
+)  # fmt: skip
+def test_a_gpu_that_is_not_known_or_not_one_is_refused_with_the_known_ones(name, words):
+    with pytest.raises(ValueError, match=words):
+        gpu_named(name)
