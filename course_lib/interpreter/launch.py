@@ -155,7 +155,8 @@ def _refuse_foreign(bound: dict[str, Any], name: str) -> None:
 def _grid_of(grid: Any, bound: dict[str, Any], name: str) -> tuple[int, int, int]:
     sizes = grid(bound) if callable(grid) else grid
     if not isinstance(sizes, (tuple, list)):
-        raise WrongGrid(f"the grid of {name} is {sizes!r}; a grid is a tuple, as in ({sizes!r},)")
+        like = f"({sizes!r},)" if hasattr(sizes, "__index__") else "(triton.cdiv(n, BLOCK),)"
+        raise WrongGrid(f"the grid of {name} is {sizes!r}; a grid is a tuple, as in {like}")
     if fractions := [size for size in sizes if not hasattr(size, "__index__")]:
         raise WrongGrid(f"the grid of {name} holds {fractions[0]!r}; whole programs are counted: use triton.cdiv(n, BLOCK)")
     sizes = tuple(int(size) for size in sizes)

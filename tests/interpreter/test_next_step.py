@@ -69,6 +69,25 @@ def no_pointer(x_ptr):
 
 
 @triton.jit
+def none_loaded(x_ptr):
+    tl.load(None)
+
+
+@triton.jit
+def wide_integers(x_ptr):
+    row = tl.arange(0, 16)
+    x = tl.load(x_ptr + row[:, None] * 16 + row[None, :]).to(tl.int32)
+    tl.dot(x, x)
+
+
+@triton.jit
+def set_in_one_branch(x_ptr):
+    if tl.load(x_ptr) == 0:
+        y = 1.0
+    tl.store(x_ptr, y)
+
+
+@triton.jit
 def scaled_pointer(x_ptr):
     tl.load(x_ptr * 2)
 
@@ -91,8 +110,8 @@ def copied(src_ptr, dst_ptr, n, BLOCK: tl.constexpr):
 
 
 PROVOKED = (
-    no_power_of_two, no_constant, short_k, integer_to_fp8, two_types, unequal_k, unlike_blocks, no_pointer, scaled_pointer,
-    growing_list, torch_inside,
+    no_power_of_two, no_constant, short_k, integer_to_fp8, two_types, unequal_k, unlike_blocks,
+    no_pointer, none_loaded, wide_integers, set_in_one_branch, scaled_pointer, growing_list, torch_inside,
 )  # fmt: skip
 
 
@@ -148,6 +167,7 @@ def launch(grid=(1,), src=None, n=8, **more):
         (lambda: copied[(1,)](*[torch.zeros(8)] * 2, 8, 8, BLOCK=8), TypeError, "multiple values for argument 'BLOCK'; its"),
         (lambda: launch(grid=4), ValueError, r"the grid of copied is 4; a grid is a tuple, as in \(4,\)"),
         (lambda: launch(grid=lambda meta: meta["BLOCK"]), ValueError, r"the grid of copied is 8; a grid is a tuple"),
+        (lambda: launch(grid=1000 / 64), ValueError, r"the grid of copied is 15\.625; .*\(triton\.cdiv\(n, BLOCK\),\)"),
         (lambda: launch(grid=(8 / 8,)), ValueError, r"the grid of copied holds 1\.0; .*triton\.cdiv\(n, BLOCK\)"),
         (lambda: copied(*[torch.zeros(8)] * 2, 8, BLOCK=8), RuntimeError, r"needs a grid .*copied\[\(programs,\)\]\("),
     ],
