@@ -83,9 +83,12 @@ def _enable() -> None:
     if triton is None or not hasattr(triton, "jit") or not hasattr(triton, "language"):
         return  # not there yet, or it is being imported
     from . import versions
-    from .entry import state
+    from .entry import explain_failed_launches, state
 
-    if state().mode != "interpreter":
+    mode = state().mode
+    if mode not in ("cuda", "rocm"):
+        explain_failed_launches()
+    if mode != "interpreter":
         return
     refusal = versions.refusal(getattr(triton, "__version__", "?"))
     if not refusal:

@@ -52,7 +52,7 @@ def for_notebook() -> None:
     """The second step. Kernels here take torch's tensors: a CPU build beside a driver, or a CUDA build beside an AMD card,
     can use no GPU. That stands in torch's version file, which is read without importing torch."""
     _choose(look_at_torch=True)
-    _explain_failed_launches()
+    explain_failed_launches()
 
 
 def settle() -> None:
@@ -62,7 +62,7 @@ def settle() -> None:
 
     if _undecided() and not _device(look_at_torch=True, ask_torch=True)[0]:
         os.environ[VARIABLE] = "1"
-    _explain_failed_launches()
+    explain_failed_launches()
 
 
 def child_environment(base: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -179,10 +179,10 @@ def _no_triton() -> str:
     return f"Python would import {taken} in place of Triton: rename it, then restart the kernel."
 
 
-def _explain_failed_launches() -> None:
-    """A launch that finds no device says what happened and what to do, before Triton's own "0 active drivers".
+def explain_failed_launches() -> None:
+    """Who finds no device (a launch, triton.testing.do_bench) is told why and what to do, before Triton's "0 active drivers".
 
-    Only the words of a failure change: a driver that Triton finds is handed on untouched.
+    Only the words of a failure change: a driver that Triton finds is handed on untouched. Nothing to do before Triton is there.
     """
     module = sys.modules.get("triton.runtime.driver")
     create = getattr(module, "_create_driver", None)
@@ -194,9 +194,10 @@ def _explain_failed_launches() -> None:
             return create()
         except RuntimeError as error:
             now = state()
-            if now.can_launch:
+            if now.mode in ("cuda", "rocm"):
                 raise
-            raise RuntimeError(f"{now.reason} (Triton: {error})") from error
+            more = " Nothing can be timed or asked of a device." if now.mode == "interpreter" else ""
+            raise RuntimeError(f"{now.reason}{more} (Triton: {error})") from error
 
     create_or_say_why.says_why = True
     module._create_driver = create_or_say_why

@@ -188,7 +188,16 @@ def test_zero_on_a_machine_without_a_gpu_compiles_only_and_says_so(tmp_path):
     mode, reason, _, error, _, _ = launch(tmp_path, "from course_lib import lab", TRITON_INTERPRET="0")
     assert mode == "compile only"
     assert "TRITON_INTERPRET=0 is set" in reason
+    assert error.startswith(reason)
     assert "0 active drivers" in error
+
+
+def test_who_wants_to_time_an_interpreted_kernel_is_told_that_there_is_no_gpu(tmp_path):
+    asked = "try:\n    triton.testing.do_bench(lambda: None)\nexcept RuntimeError as error:\n    print(error)"
+    (tmp_path / "timed.py").write_text(f"from course_lib import lab\nimport triton\n{asked}")
+    said = python(["timed.py"], tmp_path, environment(**NO_GPU, COURSE_HOME=str(tmp_path)))
+    assert said.startswith("Kernels run in Triton's interpreter, on the CPU")
+    assert "Nothing can be timed" in said
 
 
 STATE = "from course_lib import lab\nfrom course_lib.interpreter import entry\nfound = list(entry.state())\n"
