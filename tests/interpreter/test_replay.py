@@ -37,6 +37,7 @@ HONEST = {  # answer -> (inputs, what it must give)
     answers.of_a_contiguous_copy: ([GAPS[:, 1]], GAPS[:, 1]),
     answers.as_strided: ([X], X[1::2] * 2),
     answers.attention_weights: ([Q, K], None),
+    answers.into_a_buffer_of_last_time: ([X], X * 2),
     answers.in_place: ([X, NINES], X * 2),
     answers.nothing: ([X[:0]], X[:0]),
     answers.described: ([SQUARE], SQUARE * 2),
@@ -50,6 +51,8 @@ CHEATS = {  # answer -> the reason
     answers.looked_at: f"launch 1 (look_kernel): argument x_ptr {GIVEN_VALUES}",
     answers.helped_between: f"launch 2 (copy_kernel): argument src_ptr {GIVEN_VALUES}",
     answers.data_as_numbers: "its arguments hold 100 numbers, 100 of them floats; the limits are 256 and 16",
+    answers.added_by_atomics: f"launch 1 (atomic_kernel): argument acc_ptr {GIVEN_VALUES}",
+    answers.part_of_a_buffer_of_last_time: "your answer holds values that no launch of yours wrote and that are no input: 2 of",
     answers.reversed_by_index: f"argument where_ptr {GIVEN_VALUES}",
 }
 

@@ -5,8 +5,9 @@ A recorded value that is not what the memory holds is explained when it is
               that the function may write to is told apart, because what a launch leaves of it may stand in the answer
   fresh       memory that nobody wrote (the canary's pattern), or a box of the argument filled with one value
   metadata    the argument is one of those that the exercise lets the host compute
-Anything else was computed outside the launches. Where each byte came from is kept, because an answer made of unwritten copies
-of an input follows from no launch.
+Anything else was computed outside the launches (or left by those of an earlier recording, in a buffer that is used again) and
+stays out: a launch may write there, and not read. Where each byte came from is kept, because an answer made of unwritten
+copies of an input follows from no launch.
 """
 
 import math
@@ -26,7 +27,11 @@ MAX_STORAGE_BYTES = 2**28
 
 
 class Unexplained(ValueError):
-    """A launch was given, or an answer holds, what no launch wrote."""
+    """A launch was given, or an answer holds, what no launch wrote. at: these elements, counted from the storage's start."""
+
+    def __init__(self, message: str, at: Any = ()):
+        super().__init__(message)
+        self.at = at
 
 
 class Damaged(ValueError):
@@ -145,7 +150,8 @@ class ReplayMemory:
         where = f"index {[int(i) for i in places[0]]}" if wrong.ndim > 1 else f"index {flat}"
         raise Unexplained(
             f"{what} holds values that no launch of yours wrote and that are no input: "
-            f"{int(wrong.sum())} of {wrong.size} elements, first at {where}"
+            f"{int(wrong.sum())} of {wrong.size} elements, first at {where}",
+            at[wrong],
         )
 
     @staticmethod

@@ -6,6 +6,7 @@ one FOLDER/result_N is written at once, so that the parent knows how far a proce
 Result   {"reason", "launches": [LaunchLedger], "counts", "answer": replay.py's structure}; reason is "" for a clean replay.
 """
 
+import contextlib
 import hashlib
 import importlib.util
 import sys
@@ -13,6 +14,8 @@ from collections import namedtuple
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from ..counts.books import LaunchLedger, Ledger
 from ..mistakes.faults import KernelMistake
@@ -76,16 +79,15 @@ def _replayed(root: Path, request: Mapping[str, Any], book: Ledger) -> Any:
         for change in launch["found"]:
             memory.find(change)
         tensors = list(tensors_of(launch["arguments"]))
+        told.launch(launch)
         try:
             _refuse_data_as_numbers(launch["arguments"])
-            told.launch(launch)
-            for name, arg in tensors:
-                memory.explain(f"argument {name}", arg, name in request["metadata"])
+            kept_out = _kept_out(memory, tensors, request["metadata"])
+            arguments = {name: _argument(arg, memory, module) for name, arg in launch["arguments"].items()}
+            with ledger(pictures=True) as mine, _without_reads_of(kept_out, dict(tensors), mine):
+                kernel[tuple(launch["grid"])](**arguments)
         except Unexplained as error:
             raise Unexplained(f"{what}: {error}") from None
-        arguments = {name: _argument(arg, memory, module) for name, arg in launch["arguments"].items()}
-        with ledger(pictures=True) as mine:
-            kernel[tuple(launch["grid"])](**arguments)
         mine.launches[-1].config = str(launch["config"])
         book.launches += mine.launches
         for name, arg in tensors:
@@ -95,6 +97,38 @@ def _replayed(root: Path, request: Mapping[str, Any], book: Ledger) -> Any:
     if answer is not None:
         _refuse_told(told.bits + memory.told_bits, limit(answer))
     return answer
+
+
+def _kept_out(memory: ReplayMemory, tensors: list, metadata: list[str]) -> dict[str, Unexplained]:
+    """Let in what can be explained -> why the rest of each argument stays out of the memory."""
+    found = {}
+    for name, arg in tensors:
+        try:
+            memory.explain(f"argument {name}", arg, name in metadata)
+        except Unexplained as error:
+            found[name] = error
+    return found
+
+
+@contextlib.contextmanager
+def _without_reads_of(kept_out: Mapping[str, Unexplained], tensors: Mapping[str, Any], book: Ledger) -> Iterator[None]:
+    """One launch: it may write where unexplained values were; one that reads there, or stumbles over what it read, raises."""
+    try:
+        yield
+    except KernelMistake as mistake:
+        _refuse_reads(kept_out, tensors, book)
+        if mistake.kind == "unwritten" and mistake.argument in kept_out:  # an atomic reads and counts as a write
+            raise kept_out[mistake.argument] from None
+        raise
+    _refuse_reads(kept_out, tensors, book)
+
+
+def _refuse_reads(kept_out: Mapping[str, Unexplained], tensors: Mapping[str, Any], book: Ledger) -> None:
+    for name, why in kept_out.items():
+        touched = book.launches[-1].touched.get(name) if book.launches else None
+        places = np.asarray(why.at) - tensors[name]["offset"]
+        if touched is not None and touched.loads[places[places < touched.loads.size]].any():
+            raise why from None
 
 
 def _refuse_told(bits: int, most: int) -> None:
