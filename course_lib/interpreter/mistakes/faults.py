@@ -74,3 +74,7 @@ class WrongGrid(OwnLines, ValueError):
 
 class NotALaunch(OwnLines, RuntimeError):
     """A kernel called like a function, from the host."""
+
+
+class NoSource(OwnLines, OSError):
+    """A kernel whose text is in no file and no notebook cell."""

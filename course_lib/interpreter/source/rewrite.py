@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
-from ..mistakes.faults import KernelMistake
+from ..mistakes.faults import KernelMistake, NoSource
 from . import refusals, runtime
 
 _RUN = "__course_run"
@@ -35,7 +35,11 @@ def rewritten(fn: Callable) -> Callable:
 
 
 def _rewrite(fn: Callable) -> Callable:
-    lines, first = inspect.getsourcelines(fn)
+    try:
+        lines, first = inspect.getsourcelines(fn)
+    except OSError as error:
+        where = "Triton reads a kernel's text, which exec, python -c and stdin do not keep"
+        raise NoSource(f"the source of {fn.__name__} is not there: {where}; define it in a file or in a notebook cell") from error
     try:
         tree = ast.parse(textwrap.dedent("".join(lines)))
     except IndentationError as error:  # a nested function with a docstring or comment at the left margin
