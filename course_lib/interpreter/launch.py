@@ -1,6 +1,7 @@
 """Runs the grid of one launch: arguments become values, programs run one after the other, mistakes name their place."""
 
 import inspect
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -48,6 +49,8 @@ def run_grid(
     Threads take turns: builtins of the language answer for one launch at a time.
     """
     with _turn:
+        if builder.launch is not None and not _inside_a_launch():
+            _tidy()
         if builder.launch is not None:
             outer, inner = builder.launch.kernel, kernel.fn.__name__
             raise builder.launch.mistake(
@@ -57,6 +60,20 @@ def run_grid(
 
 
 _turn = threading.RLock()
+
+
+def _inside_a_launch() -> bool:
+    """Is a launch of this thread running? If not, what it left behind is that of one whose end was interrupted."""
+    frame = sys._getframe()
+    while frame is not None and frame.f_code is not _run.__code__:
+        frame = frame.f_back
+    return frame is not None
+
+
+def _tidy() -> None:
+    """The language as it is outside of launches."""
+    language.restore()
+    builder.launch = None
 
 
 def _run(
@@ -99,8 +116,11 @@ def _run(
         stopped = str(error)
         raise
     finally:
-        language.restore()
-        builder.launch = None
+        try:
+            _tidy()
+        except BaseException:  # an interrupt at just this time; whatever is left after a second one, the next launch tidies up
+            _tidy()
+            raise
         if account is not None:
             account.close(stopped)
         if elsewhere:

@@ -50,4 +50,6 @@ def push(**changes: Any) -> Settings:
 
 
 def remove(block: Settings) -> None:
-    _layers.remove(block)
+    """Close it; nothing to do where it is closed."""
+    if block in _layers:
+        _layers.remove(block)

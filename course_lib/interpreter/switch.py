@@ -100,9 +100,17 @@ def _block(config: dict[str, int] | None, **changes: Any) -> Iterator[None]:
     try:
         yield
     finally:
-        with settings.lock:
-            settings.remove(block)
-            _apply()
+        try:
+            _close(block)
+        except BaseException:  # an interrupt at just this time
+            _close(block)
+            raise
+
+
+def _close(block: settings.Settings) -> None:
+    with settings.lock:
+        settings.remove(block)
+        _apply()
 
 
 def _apply() -> None:

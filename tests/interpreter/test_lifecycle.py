@@ -19,6 +19,7 @@ from triton.runtime.interpreter import GridExecutor, InterpretedFunction, Interp
 from course_lib import interpreter
 from course_lib.interpreter import after_import, launch, settings, versions
 from course_lib.interpreter.mistakes.faults import KernelMistake
+from course_lib.interpreter.source import language
 
 from .entry_helpers import NO_GPU, ROOT, environment, python
 from .faults import bounds
@@ -123,6 +124,42 @@ def test_a_launch_leaves_the_language_as_it_was_and_switching_off_leaves_everyth
     assert changed(before) == set()
     with interpreter.ledger(checks=interpreter.Checks()):
         run()
+    assert changed(before) == set()
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_interrupt_at_the_end_of_a_launch_costs_no_later_one(monkeypatch, times):
+    before = snapshot()
+    restore, left = language.restore, [times]
+
+    def interrupted():
+        left[0] -= 1
+        if left[0] >= 0:
+            raise KeyboardInterrupt
+        restore()
+
+    with checks_on():
+        monkeypatch.setattr(language, "restore", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            copied()
+        run_well()
+        run_into_a_mistake()
+    assert changed(before) == set()
+
+
+def test_an_interrupt_at_the_end_of_a_block_closes_it(monkeypatch):
+    before, remove, left = snapshot(), settings.remove, [1]
+
+    def interrupted(block):
+        left[0] -= 1
+        if left[0] >= 0:
+            raise KeyboardInterrupt
+        remove(block)
+
+    monkeypatch.setattr(settings, "remove", interrupted)
+    with pytest.raises(KeyboardInterrupt), interpreter.ledger():
+        run_well()
+    assert settings.counting() == []
     assert changed(before) == set()
 
 

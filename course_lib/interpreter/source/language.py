@@ -31,11 +31,12 @@ def apply() -> None:
 def restore() -> None:
     """Give triton.language back what `apply` replaced, all or only a part (when it was interrupted)."""
     while _applied:
-        owner, name, old = _applied.pop()
+        owner, name, old = _applied[-1]
         if old is not _MISSING:
             setattr(owner, name, old)
         elif name in owner.__dict__:
             delattr(owner, name)
+        _applied.pop()  # last: what an interrupt leaves is still known
 
 
 def _plan() -> list[tuple[Any, str, Any]]:
