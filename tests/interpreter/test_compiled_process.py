@@ -17,6 +17,20 @@ X = torch.empty(4096, dtype=torch.float16)
 COPY = (X, X, 4096, 1, 1, 256)
 
 
+def remembered(monkeypatch, change=lambda outcome: outcome):
+    """The process compiles once, and what it gave is given again for every later request -> the requests so far."""
+    requests, outcomes, original = [], [], proof.run_jobs
+
+    def run_jobs(kernels, jobs, **options):
+        if jobs:
+            requests.append(jobs)
+            outcomes[:] = outcomes or original(kernels, jobs, **options)
+        return [change(one) if len(requests) > 1 else one for one in outcomes] if jobs else []
+
+    monkeypatch.setattr(proof, "run_jobs", run_jobs)
+    return requests
+
+
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("COURSE_COMPILE_CACHE", str(tmp_path / "compiled"))
@@ -73,42 +87,45 @@ def test_a_cache_that_cannot_be_written_or_read_costs_nothing_but_time(tmp_path,
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("COURSE_COMPILE_CACHE", str(tmp_path / "file" / "below"))
     monkeypatch.setenv("HOME", "/nonexistent")
+    compiled = remembered(monkeypatch)
     assert compile_report(copy_kernel, COPY, targets=("sm_80",))["sm_80"].compiles
     monkeypatch.setenv("COURSE_COMPILE_CACHE", str(tmp_path))
     monkeypatch.setattr(cache, "key", lambda _: "damaged")
-    for text in ('{"compi', "[]", "{}", '{"compiles": false, "line": null, "why_not": 3}'):
+    damaged = ('{"compi', "[]", "{}", '{"compiles": false, "line": null, "why_not": 3}')
+    for text in damaged:
         (tmp_path / "damaged.json").write_text(text)
         assert compile_report(copy_kernel, COPY, targets=("sm_80",))["sm_80"].compiles
+    assert len(compiled) == 1 + len(damaged)
     assert json.loads((tmp_path / "damaged.json").read_text())["compiles"]
+    assert compile_report(copy_kernel, COPY, targets=("sm_80",))["sm_80"].compiles
+    assert len(compiled) == 1 + len(damaged)  # what was stored in its place is read
 
 
 def test_a_kernels_text_gives_the_report_of_the_kernel():
-    source = self_contained(copy_kernel)
-    assert compile_report(source, COPY, targets=("sm_90",)) == compile_report(copy_kernel, COPY, targets=("sm_90",), cached=False)
+    report = compile_report(copy_kernel, COPY, targets=("sm_90",))
+    assert report["sm_90"].compiles
+    assert compile_report(self_contained(copy_kernel), COPY, targets=("sm_90",), cached=False) == report
 
 
-def test_without_a_disassembler_the_ptx_is_read_and_the_report_says_so():
-    sass, ptx = _both_ways(Launch(copy_kernel, COPY, {}, ("sm_90",)))
+def test_equal_launches_are_compiled_once_and_have_equal_reports(monkeypatch):
+    """Triton's own cache would serve the second, without what the assembler says of registers and spills."""
+    requests = remembered(monkeypatch)
+    first, second = compile_reports([Launch(copy_kernel, COPY, {}, ("sm_80",))] * 2, cached=False)
+    assert first == second
+    assert first["sm_80"].registers
+    assert [len(jobs) for jobs in requests] == [1]
+
+
+def test_without_a_disassembler_the_ptx_is_read_and_the_report_says_so(monkeypatch):
+    def without_sass(outcome):
+        return dataclasses.replace(outcome, texts={name: text for name, text in outcome.texts.items() if name != "sass"})
+
+    remembered(monkeypatch, without_sass)
+    sass, ptx = (compile_report(copy_kernel, COPY, targets=("sm_90",), cached=False)["sm_90"] for _ in range(2))
     assert (sass.read_from, ptx.read_from) == ("sass", "ptx")
     assert any("PTX" in note for note in ptx.notes)
     same = ("widest_load_bits", "widest_store_bits", "registers", "spills", "shared_bytes")
     assert [getattr(sass, name) for name in same] == [getattr(ptx, name) for name in same]
-
-
-def _both_ways(launch):
-    with pytest.MonkeyPatch.context() as patch:
-        original = proof.run_jobs
-        (sass,) = compile_reports([launch], cached=False)
-        patch.setattr(
-            proof,
-            "run_jobs",
-            lambda *args, **kw: [
-                dataclasses.replace(one, texts={k: v for k, v in one.texts.items() if k != "sass"})
-                for one in original(*args, **kw)
-            ],
-        )
-        (ptx,) = compile_reports([launch], cached=False)
-    return sass.targets[0], ptx.targets[0]
 
 
 @triton.autotune([triton.Config({"BLOCK": 256}, num_warps=2), triton.Config({"BLOCK": 512})], key=[])

@@ -81,7 +81,8 @@ def compile_reports(
     """
     version = triton_version(triton_folder)
     prepared = [_prepare(launch, version, disassemble) for launch in launches]
-    waiting = [(one, target) for one in prepared for target in one.targets if not (cached and one.recall(target))]
+    missing = [(one, target) for one in prepared for target in one.targets if not (cached and one.recall(target))]
+    waiting = list({one.key(target): (one, target) for one, target in missing}.values())  # what is equal is compiled once
     kernels = list({(one.source.text, one.source.name): None for one, _ in waiting})
     jobs = [
         {
@@ -99,10 +100,13 @@ def compile_reports(
     outcomes = run_jobs(
         kernels, jobs, seconds_per_job=seconds_per_target, processes=processes, triton_folder=os.fspath(triton_folder)
     )
+    found = {}
     for (one, target), outcome in zip(waiting, outcomes, strict=True):
-        one.found[target.name] = _fields(target, outcome.facts, outcome.texts)
+        found[one.key(target)] = _fields(target, outcome.facts, outcome.texts)
         if cached and not outcome.facts.get("died"):  # a death may have been this machine's fault: not kept
-            cache.store(one.key(target), one.found[target.name])
+            cache.store(one.key(target), found[one.key(target)])
+    for one, target in missing:
+        one.found[target.name] = found[one.key(target)]
     return [one.report(version) for one in prepared]
 
 
