@@ -4,7 +4,7 @@ import platform
 
 from .. import __version__
 from ..exercises import exercises_of, phase
-from ..interpreter import entry
+from ..interpreter import after_import, entry
 
 
 def greeting(phase_number: int) -> str:
@@ -31,6 +31,6 @@ def greeting(phase_number: int) -> str:
     triton = entry.state()
     if this.needs_triton or triton.mode == "too late":
         lines.append(triton.reason)
-        if triton.mode == "interpreter":
+        if triton.mode == "interpreter" and not after_import.refusal:
             lines.append("How far that can be trusted, and how to look into a kernel (lab.trace): docs/no-gpu.md")
-    return "\n".join(lines)
+    return "\n".join(filter(None, [*lines, after_import.refusal]))

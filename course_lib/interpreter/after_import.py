@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-refusal = ""  # why the checks are not on although kernels are interpreted here: a sentence for `lab.start`
+refusal = ""  # why the checks are not on although kernels are interpreted here: said once, and by `lab.start`
 _OURS = f"{__package__}."
 
 
@@ -90,7 +90,9 @@ def _enable() -> None:
         explain_failed_launches()
     if mode != "interpreter":
         return
-    refusal = versions.refusal(getattr(triton, "__version__", "?"))
+    said, refusal = refusal, versions.refusal(getattr(triton, "__version__", "?"))
+    if refusal and not said:
+        print(refusal)  # where Triton is imported, since nothing else would tell: its kernels run, with wrong numbers
     if not refusal:
         from .switch import enable
 

@@ -192,6 +192,19 @@ def test_zero_on_a_machine_without_a_gpu_compiles_only_and_says_so(tmp_path):
     assert "0 active drivers" in error
 
 
+def test_an_unknown_triton_is_told_once_where_it_is_imported_and_by_the_greeting(tmp_path):
+    lines = (
+        "from course_lib import lab", "from course_lib.interpreter import versions", "versions.KNOWN_VERSIONS = ('3.1', '3.2')",
+        "import triton, torch", "print('---')", "lab.start(1)",
+    )  # fmt: skip
+    (tmp_path / "cell.py").write_text("\n".join(lines))
+    said, greeting = python(["cell.py"], tmp_path, environment(**NO_GPU, COURSE_HOME=str(tmp_path))).split("---")
+    words = "is not known to the course's interpreter (known: 3.1 and 3.2), so kernels run in Triton's own"
+    assert said.count(words) == 1
+    assert greeting.count(words) == 1
+    assert "how to look into a kernel" not in greeting
+
+
 def test_who_wants_to_time_an_interpreted_kernel_is_told_that_there_is_no_gpu(tmp_path):
     asked = "try:\n    triton.testing.do_bench(lambda: None)\nexcept RuntimeError as error:\n    print(error)"
     (tmp_path / "timed.py").write_text(f"from course_lib import lab\nimport triton\n{asked}")
