@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..interpreter.counts.books import SECTOR_BYTES, LaunchLedger, SourceLine, Touched, Traffic
-from .ledger_numbers import bytes_text, program_index, share_text, times_text
+from ..interpreter.counts.books import SECTOR_BYTES, LaunchLedger, SourceLine, Touched, Traffic, program_index
+from .ledger_numbers import bytes_text, share_text, times_text
 
 REREADS, COALESCING, SHARE = 1.5, 0.5, 0.05
 MINOR = 0.05  # of the repeats: the lesser of two causes is told from here on

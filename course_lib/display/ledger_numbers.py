@@ -52,11 +52,6 @@ def shape_text(shape: tuple[int, ...], dtype: str) -> str:
     return f"{'x'.join(map(str, shape)) or 'scalar'} {dtype}"
 
 
-def program_index(linear: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
-    """(x, y, z) of a program from its number in a ledger's pictures, which count in the order of interpreted runs: x slowest."""
-    return linear // (grid[1] * grid[2]), linear // grid[2] % grid[1], linear % grid[2]
-
-
 def shortened(text: str, width: int) -> str:
     return text if len(text) <= width else text[: max(0, width - 1)].rstrip() + "…"
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..interpreter.counts.books import LaunchLedger, Touched
-from .ledger_numbers import program_index, shape_text
+from ..interpreter.counts.books import LaunchLedger, Touched, program_index
+from .ledger_numbers import shape_text
 
 PIXELS = 512  # cells along one side, at most: as many as a figure has pixels there
 ROW = 64  # a vector of up to so many elements is one row

@@ -16,11 +16,10 @@ from triton.runtime.jit import TensorWrapper, mangle_type
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from .counts.accounting import Account
-from .counts.books import LaunchLedger
+from .counts.books import LaunchLedger, program_index
 from .mistakes.faults import KernelMistake, Place, WrongArguments, WrongGrid
 from .mistakes.memory import Memory
 from .mistakes.next_step import next_step
-from .mistakes.races import unravel
 from .numbers.builder import builder, semantic
 from .numbers.numpy_types import COMPUTED
 from .source import language
@@ -136,7 +135,7 @@ def _launch_options() -> frozenset[str]:
 
 def _run_programs(fn: Callable, launch: Launch, values: dict[str, Any], programs: int | None) -> None:
     for linear in range(int(np.prod(launch.grid, dtype=np.int64)))[:programs]:
-        launch.linear, launch.program = linear, unravel(linear, launch.grid)
+        launch.linear, launch.program = linear, program_index(linear, launch.grid)
         try:
             fn(**values)
         except KernelMistake:

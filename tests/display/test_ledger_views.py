@@ -14,13 +14,13 @@ from course_lib.display.ledger_between import between_launches
 from course_lib.display.ledger_cells import Cells, Column
 from course_lib.display.ledger_findings import findings
 from course_lib.display.ledger_mistake import mistake_html, mistake_text
-from course_lib.display.ledger_numbers import bytes_text, count_text, intensity_text, program_index, share_text, times_text
+from course_lib.display.ledger_numbers import bytes_text, count_text, intensity_text, share_text, times_text
 from course_lib.display.ledger_picture import NOBODY, NOTHING, PIXELS, panel_figure, panels
 from course_lib.display.ledger_roofline import floors, ledger_roofline
 from course_lib.display.ledger_table import argument_cells, line_cells
 from course_lib.hardware import spec
 from course_lib.interpreter.compiled import CompileReport, TargetReport
-from course_lib.interpreter.counts.books import LaunchLedger, Touched, Traffic
+from course_lib.interpreter.counts.books import LaunchLedger, Touched, Traffic, program_index
 from course_lib.interpreter.mistakes.faults import KernelMistake, Place
 from course_lib.interpreter.trace import TracedLaunch, trace
 from tests.interpreter.kernels import copy, flash, matmul, waste

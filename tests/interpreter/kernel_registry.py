@@ -31,8 +31,10 @@ EXEMPT = {
     "tests/interpreter/faults/*": "each plants a fault that the interpreter must catch, or is its twin without",
     "tests/gpu/*": "run on the device, where they are compiled",
     "tests/*/test_*.py": "belongs to that test: it is run there, plants a fault, or is compiled there",
+    "tests/test_*.py": "belongs to that test, likewise: the kernels that docs/no-gpu.md shows",
     "tests/grading/launch_answers.py": "right and wrong answers to exercises of the tests (test_launch_evidence.py)",
     "tests/interpreter/replay_answers.py": "answers that are honest, cheats or forged; replayed by test_replay.py",
+    "tests/interpreter/told_answers.py": "answers that travel in numbers, texts or fills; replayed by test_told.py",
     "tests/notebooks/small_course.py": "text of a notebook, not a kernel of the project",
 }
 

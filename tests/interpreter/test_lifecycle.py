@@ -104,7 +104,7 @@ def run_until_interrupted():
         signal.raise_signal(signal.SIGINT)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(launch, "unravel", interrupt)
+        patch.setattr(launch, "program_index", interrupt)
         with pytest.raises(KeyboardInterrupt):
             copied()
 

@@ -17,10 +17,16 @@ A lane that is masked off asks for nothing; an access without an active lane is 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 SECTOR_BYTES = 32
+
+
+def program_index(linear: Any, grid: tuple[int, int, int]) -> tuple[Any, Any, Any]:
+    """(x, y, z) of a program by its place in the order in which programs run here, x slowest. linear: a number or an array."""
+    return linear // (grid[1] * grid[2]), linear // grid[2] % grid[1], linear % grid[2]
 
 
 @dataclass

@@ -6,6 +6,7 @@ A program that has done a tl.atomic_cas holds a lock, and may store where others
 
 import numpy as np
 
+from ..counts.books import program_index
 from ..watch import Launch
 from .memory import Region
 
@@ -30,17 +31,10 @@ def note(launch: Launch, region: Region, offsets: np.ndarray, itemsize: int) -> 
             offset, program = int(offsets.ravel()[first]), int(before.ravel()[first]) - 1
             raise launch.mistake(
                 "race",
-                f"stores to {region.index_of(offset)}, where program {unravel(program, launch.grid)} has stored as well: "
+                f"stores to {region.index_of(offset)}, where program {program_index(program, launch.grid)} has stored as well: "
                 "which of the two values stays depends on their order. Give each program its own elements, or use tl.atomic_add",
                 argument=region.arg,
                 index=(offset - region.first) // region.itemsize,
                 bounds=(0, region.num_elements),
             )
         last[places + step] = me
-
-
-def unravel(linear: int, grid: tuple[int, int, int]) -> tuple[int, int, int]:
-    """The program's index of a linear one (x slowest, the order in which programs run here)."""
-    rest, z = divmod(linear, grid[2])
-    x, y = divmod(rest, grid[1])
-    return x, y, z
