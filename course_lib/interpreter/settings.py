@@ -4,6 +4,7 @@ They belong to the process and not to a thread, because Triton's functions are r
 threads may end in any order; the one that was opened last decides, and each keeps its own book.
 """
 
+import os
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ from .watch import NONE, Checks
 
 @dataclass(eq=False)
 class Settings:
-    """target: a name of targets.NAMES, or ""; choice: the autotuner's configuration asked for, by its constants.
+    """target: a name of compiled/targets.py, or ""; choice: the autotuner's configuration asked for, by its constants.
 
     listener  called in place of each launch: listener(kernel, grid, args, kwargs, config, run); `run(grid)` runs it
     book      the ledger of this block, None for a block that does not count; pictures: it keeps who touched which element
@@ -32,6 +33,15 @@ class Settings:
 
 lock = threading.RLock()  # held while settings change
 _layers = [Settings()]
+
+
+def _fresh_lock() -> None:
+    """For a child of a fork: the thread that may have held the lock is not in it."""
+    global lock
+    lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_fresh_lock)
 
 
 def now() -> Settings:

@@ -25,7 +25,7 @@ def version_refusal() -> str:
 def enable(checks: Checks | None = None, *, target: str = "") -> str:
     """Run interpreted kernels with right numbers and checks (default: all of them) from now on, or to the end of an open block.
 
-    target  refuse also what this target's compiler refuses ("sm_80": no fp8e4nv); see targets.NAMES
+    target  refuse also what this target's compiler refuses ("sm_80": no fp8e4nv); the names are those of compiled/targets.py
     ->      "" or a sentence that says why nothing was changed (an unknown Triton version)
     """
     if refusal := version_refusal():

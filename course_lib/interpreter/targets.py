@@ -1,4 +1,7 @@
-"""What the compiler for a target would refuse, asked of the compiler itself, so that the interpreter refuses it as well."""
+"""What the compiler for a target would refuse, asked of the compiler itself, so that the interpreter refuses it as well.
+
+The targets, and what a thread block may use on each, are in compiled/targets.py.
+"""
 
 from dataclasses import dataclass
 from functools import cache
@@ -8,13 +11,17 @@ from typing import Any
 from triton.backends.compiler import GPUTarget
 from triton.compiler.compiler import make_backend
 
-NAMES = ("sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_100", "gfx942")
+from .compiled.targets import target_named
+
 _ALL_FP8 = ("fp8e5", "fp8e5b16", "fp8e4nv", "fp8e4b8", "fp8e4b15")
 
 
 @dataclass(frozen=True)
 class Target:
-    """name: one of NAMES, or "" for any; options: what Triton's frontend asks of a builder; arch as the backend names it."""
+    """name: a target of compiled/targets.py, or "" for any; arch: as the backend names it.
+
+    options  what Triton's frontend asks of a builder
+    """
 
     name: str
     arch: Any
@@ -25,9 +32,8 @@ class Target:
 
 def gpu_target(name: str) -> GPUTarget:
     """ "sm_90" -> GPUTarget("cuda", 90, 32), "gfx942" -> GPUTarget("hip", "gfx942", 64)."""
-    if name not in NAMES:
-        raise ValueError(f"{name!r} is no target known here; known: {', '.join(NAMES)}")
-    return GPUTarget("cuda", int(name[3:]), 32) if name.startswith("sm_") else GPUTarget("hip", name, 64)
+    known = target_named(name)
+    return GPUTarget(known.backend, known.arch, known.warp_size)
 
 
 @cache
@@ -39,7 +45,7 @@ def target(name: str = "") -> Target:
     fp8 = tuple(real.supported_fp8_dtypes) if name else _ALL_FP8
     options = SimpleNamespace(
         debug=True,  # tl.device_assert is looked at
-        sanitize_overflow=False,  # builder_arithmetic notices overflow itself, and tells it only where it reaches an address
+        sanitize_overflow=False,  # builder_integers.py notices overflow itself, and tells it only where it reaches an address
         arch=getattr(real, "arch", None),
         supported_fp8_dtypes=fp8,
         deprecated_fp8_dot_operand_dtypes=(),
