@@ -1,6 +1,7 @@
 """Runs the grid of one launch: arguments become values, programs run one after the other, mistakes name their place."""
 
 import inspect
+import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
@@ -124,6 +125,17 @@ def _run(
             account.close(stopped)
         if elsewhere:
             executor._restore_args_dev(args, args_host, kwargs, kwargs_host)
+
+
+def _forget_the_parents_launch() -> None:
+    """A child of a fork has the thread that forked, and none that might be in a launch: nobody would end its turn."""
+    global _turn
+    if not _turn._is_owned():
+        _turn = threading.RLock()
+        _tidy()
+
+
+os.register_at_fork(after_in_child=_forget_the_parents_launch)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 import importlib
 import importlib.util
+import os
 import pickle
 import signal
 import sys
@@ -665,3 +666,25 @@ def test_a_nested_kernel_whose_text_is_not_indented_is_refused_as_the_compiler_r
     ):
         module.unreadable()[(1,)](torch.zeros(1))
     assert told.value.kind == "refused"
+
+
+@pytest.mark.filterwarnings("ignore")  # of Python: a fork of a process with threads
+def test_a_fork_in_the_middle_of_another_threads_launch_leaves_a_child_that_launches():
+    ends = []
+    with checks_on(), launch._turn:  # as while a launch runs
+        forker = threading.Thread(target=lambda: ends.append(_end_of_a_child_that_launches()))
+        forker.start()
+        forker.join()
+    assert ends == [0]
+
+
+def _end_of_a_child_that_launches() -> int:
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)[1]
+    signal.alarm(20)  # ends it where it waits for ever
+    try:
+        run_well()
+    except BaseException:
+        os._exit(1)
+    os._exit(0)

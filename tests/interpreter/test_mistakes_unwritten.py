@@ -270,6 +270,19 @@ def test_compiled_functions_of_torch_still_compile_in_one_graph(backend):
     assert torch.equal(compiled(torch.ones(3)), torch.full((3,), 2.0))
 
 
+@pytest.mark.filterwarnings("ignore")  # torch calls its own torch.jit deprecated
+def test_scripted_functions_of_torch_still_compile_after_any_switch():
+    @torch.jit.script
+    def scripted(x: torch.Tensor) -> torch.Tensor:
+        return torch.empty(3).fill_(1.0) + torch.empty_like(x).fill_(2.0)
+
+    assert torch.equal(scripted(torch.zeros(3)), torch.full((3,), 3.0))
+    planted = torch.empty
+    canary.stop()
+    canary.start()
+    assert torch.empty is planted
+
+
 def test_the_functions_keep_their_names_and_can_be_pickled():
     assert torch.empty.__name__ == "empty"
     assert pickle.loads(pickle.dumps(torch.empty)) is torch.empty

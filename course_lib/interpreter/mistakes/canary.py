@@ -111,8 +111,10 @@ def start() -> None:
         setattr(owner, name, _planting(original, "torch" if owner is torch else "torch.Tensor"))
 
 
+@functools.cache  # one for good: torch.jit knows functions by their id
 def _planting(original: Callable, owner: str) -> Callable:
     import torch
+    import torch.jit._builtins
 
     @functools.wraps(original)
     def planted(*args: Any, **kwargs: Any) -> Any:
@@ -122,6 +124,8 @@ def _planting(original: Callable, owner: str) -> Callable:
         return plant(result)
 
     planted._torchdynamo_inline = original  # torch.compile takes the original, now and after `stop`
+    if owner == "torch":  # torch.jit.script takes the original as well
+        torch.jit._builtins._register_builtin(planted, f"aten::{original.__name__}")
     planted.__module__ = "torch"  # where pickle finds it
     planted.__qualname__ = f"{owner}.{original.__name__}".removeprefix("torch.")
     return planted
