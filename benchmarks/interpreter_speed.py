@@ -18,7 +18,8 @@ ROUNDS = 15
 BAR = 1.5  # at most this share of the unpatched interpreter's time; below 1.0 is the badge
 SOURCES = (
     "benchmarks/interpreter_speed.py", "tests/interpreter/kernels/matmul.py", "tests/interpreter/kernels/flash.py",
-    "course_lib/interpreter/launch.py", "course_lib/interpreter/numbers/frontend.py", "course_lib/interpreter/mistakes/access.py",
+    "course_lib/interpreter/launch.py", "course_lib/interpreter/launch_arguments.py",
+    "course_lib/interpreter/numbers/frontend.py", "course_lib/interpreter/mistakes/access.py",
     "course_lib/interpreter/counts/accounting.py", "course_lib/interpreter/counts/books.py",
 )  # fmt: skip
 

@@ -17,7 +17,7 @@ How a launch runs, from a kernel's source to numbers
 What lies where, in the order of reading
   entry.py, gpu_driver.py, after_import.py, versions.py   before Triton is imported, and right after it
   switch.py, settings.py, hooks.py, tuning.py             on and off, the ledger, what stands in Triton's place
-  launch.py, watch.py, values.py                          one launch, and what it is made of
+  launch.py, launch_arguments.py, watch.py, values.py     one launch, and what it is made of
   source/, numbers/, mistakes/, counts/                   steps 3, 5 and 6; targets.py: what a named GPU's compiler refuses
   compiled_only.py    kernels that need a GPU, refused in a sentence
   text/, compiled/    a kernel as a module's text; what the compiler makes of it for real GPUs, in a process of its own

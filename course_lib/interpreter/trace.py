@@ -181,7 +181,7 @@ def _from_child(error: RuntimeError) -> Exception:
 
 
 def _tensors_of(kernel: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Argument]:
-    from .launch import tensors_in
+    from .launch_arguments import tensors_in
 
     names = python_function(kernel).__code__.co_varnames
     bound = dict(zip(names, args, strict=False)) | {name: value for name, value in kwargs.items() if name in names}
