@@ -1,7 +1,8 @@
 """Which attributes a recorded kernel may read of what is no module: those of the language's values, and nothing that leads on.
 
 A list of what is allowed: a generator's gi_frame, a kernel's pre_run_hooks or a value's handle give a text the whole process, or
-numbers that nobody counts, and nobody knows all such names.
+numbers that nobody counts, and nobody knows all such names. Nor may one program keep something for the next: a container that
+outlives it (a class's list, a shape's values) would save the next one its loads.
 """
 
 import importlib
@@ -17,11 +18,11 @@ def of_values() -> frozenset[str]:
     language = importlib.import_module("triton.language")
     core = language.core
     kinds = (core.tensor, core.dtype, core.pointer_type, core.block_type, core.constexpr, core.tuple, core.tensor_descriptor)
-    own = ("type", "dtype", "shape", "strides", "numel", "value", "values", "name", "element_ty", "primitive_bitwidth",
-           "int_bitwidth", "itemsize", "block_type", "address_space", "fp_mantissa_width", "exponent_bias",
-           "int_signedness")  # fmt: skip
+    own = ("type", "dtype", "shape", "strides", "numel", "value", "name", "element_ty", "primitive_bitwidth", "int_bitwidth",
+           "itemsize", "block_type", "address_space", "fp_mantissa_width", "exponent_bias", "int_signedness")  # fmt: skip
     plain = ("bit_length", "bit_count", "append", "extend", "insert", "index", "count", "startswith", "endswith")
-    return frozenset(name for kind in kinds for name in dir(kind) if not name.startswith("_")) | {*own, *plain}
+    public = {name for kind in kinds for name in dir(kind) if not isinstance(getattr(kind, name, None), (list, dict, set))}
+    return frozenset(name for name in public if not name.startswith("_")) | {*own, *plain}
 
 
 @cache

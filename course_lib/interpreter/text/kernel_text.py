@@ -97,6 +97,8 @@ def _top_level(statement: ast.stmt, outside: dict[str, Any]) -> None:
         for alias in statement.names:
             outside[alias.asname or alias.name] = _member(_module(statement.module or ""), alias.name, statement.module or "")
     elif isinstance(statement, ast.Assign) and all(isinstance(target, ast.Name) for target in statement.targets):
+        if _is_constant(statement.value) and any(isinstance(node, ast.List) for node in ast.walk(statement.value)):
+            raise RefusedText(f"the kernel's text has the list `{ast.unparse(statement)[:80]}`; a constant is a tuple")
         if not (isinstance(statement.value, ast.Name) or _is_constant(statement.value) or _is_layout(statement.value)):
             raise RefusedText(f"the kernel's text computes `{ast.unparse(statement)[:80]}`, which is no constant")
     elif isinstance(statement, ast.FunctionDef):
@@ -107,7 +109,7 @@ def _top_level(statement: ast.stmt, outside: dict[str, Any]) -> None:
             if name not in _DECORATORS or not literal:
                 raise RefusedText(f"the kernel's text is decorated with `{ast.unparse(decorator)[:80]}`")
         for default in (*statement.args.defaults, *filter(None, statement.args.kw_defaults)):
-            if not (isinstance(default, ast.Name) or _is_constant(default)):
+            if isinstance(default, ast.List) or not (isinstance(default, ast.Name) or _is_constant(default)):
                 raise RefusedText(f"the kernel's text has the default `{ast.unparse(default)[:80]}`, which is no constant")
     else:
         raise RefusedText(f"the kernel's text says `{ast.unparse(statement)[:80]}`; it may hold kernels, helpers and constants")
@@ -128,7 +130,7 @@ def _is_layout(node: ast.expr) -> bool:
 
 
 def _node(node: ast.AST) -> None:
-    bound = isinstance(node, ast.Attribute) and not isinstance(node.ctx, ast.Load)
+    bound = isinstance(node, (ast.Attribute, ast.Subscript)) and not isinstance(node.ctx, ast.Load)
     if bound or isinstance(node, (ast.Global, ast.ClassDef, ast.AsyncFunctionDef, ast.Await, ast.Match)):
         raise RefusedText(f"the kernel says `{ast.unparse(node)[:60]}`, which no kernel needs")
     if isinstance(node, ast.Attribute) and node.attr.startswith("_"):
@@ -178,6 +180,8 @@ def _member(owner: Any, name: str, path: str) -> Any:
         if not _allowed(member.__name__) and member.__name__ not in ("math", "triton.experimental"):
             raise RefusedText(f"the kernel reaches the module {member.__name__} by {path}.{name}; it may use triton and math")
         return member
+    if isinstance(member, (list, dict, set)):
+        raise RefusedText(f"the kernel reads {path}.{name}, which belongs to Triton and can be changed")
     home = getattr(getattr(member, "fn", member), "__module__", None) or ""
     if callable(member) and not (_allowed(home) or home in ("triton", "math") or (path, name) in _LAUNCHERS):
         raise RefusedText(f"the kernel uses {path}.{name}, which is no part of Triton's language")
