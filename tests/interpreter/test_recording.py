@@ -144,6 +144,7 @@ HELPER = "@_triton.constexpr_function\ndef helper(n):\n    "
     "text",
     [
         HEAD + "SIZE = (3, -1.5, float('inf'))\n" + KERNEL + "tl.store(x_ptr, tl.cdiv(SIZE[0], N) + max(N, len(SIZE)))\n",
+        HEAD + KERNEL + "tl.store(x_ptr, tl.maximum(N, 2, propagate_nan=tl.PropagateNan.ALL))\n",
         HEAD + "import math as math\n" + KERNEL + "tl.store(x_ptr, tl.math.exp2(1.0) * math.pi)\n",
         HEAD + "from triton.language.standard import zeros as zeros\n" + KERNEL + "tl.store(x_ptr, tl.sum(zeros((N,), N)))\n",
         HEAD + "from triton.language.extra import libdevice\n" + KERNEL + "tl.store(x_ptr, libdevice.tanh(1.0))\n",

@@ -1,10 +1,12 @@
 """What launches are told besides their inputs is limited by the size of the answer: results do not travel in numbers or texts."""
 
+import importlib.util
+
 import pytest
 import torch
 
 from course_lib.interpreter.recorded.recording import record
-from course_lib.interpreter.recorded.replay import Recording, replay_all
+from course_lib.interpreter.recorded.replay import Recording, replay, replay_all
 from course_lib.interpreter.recorded.told import Told, bits_of
 
 from . import told_answers as answers
@@ -75,6 +77,32 @@ def test_what_stays_the_same_is_told_once():
 def test_a_text_is_told_by_its_constants_and_a_function_once():
     told = Told()
     told.text('def helper(x):\n    """A long docstring that says nothing to a kernel."""\n    return x * 255\nT = (0.5, "ab")\n')
-    assert told.bits == 8 + 32 + 16
+    first = told.bits
+    assert first == 8 + 32 + 16 + 10 // 2 + 5 // 2  # constants, and nodes of the function and of the assignment
     told.text("def helper(x):\n    '''Another.'''\n    return x * 255\nU = 1\n")
-    assert told.bits == 8 + 32 + 16 + 8 + 1  # another docstring makes it another function
+    assert told.bits == first + 8 + 10 // 2 + 1 + 3 // 2  # another docstring makes it another function
+    told.text("U = 1\n")
+    assert told.bits == first + 8 + 10 // 2 + 1 + 3 // 2
+
+
+def test_a_generated_kernel_that_says_a_result_in_its_structure_is_refused(tmp_path):
+    """Each value as doublings and increments of 0: no constant but 1 in the text."""
+    x = torch.arange(400.0) * 3000
+    lines = ["def generated(out_ptr):", "    here = out_ptr"]
+    for value in (x * 2).long().tolist():
+        said = "tl.program_id(0)"
+        for bit in f"{value:b}":
+            said = f"{('same', 'next')[int(bit)]}({said})"
+        lines += [f"    tl.store(here, {said}.to(tl.float32))", "    here = here + 1"]
+    helpers = "@triton.jit\ndef same(x):\n    return x + x\n\n\n@triton.jit\ndef next(x):\n    return x + x + 1\n\n\n"
+    file = tmp_path / "generated_kernel.py"
+    file.write_text("import triton\nimport triton.language as tl\n\n\n" + helpers + "@triton.jit\n" + "\n".join(lines) + "\n")
+    spec = importlib.util.spec_from_file_location("generated_kernel", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    out = torch.empty(400)
+    with record() as tape:
+        module.generated[(1,)](out)
+    assert torch.equal(out, x * 2)
+    again = replay(tape.data(), [x], answer=tape.locate(out))
+    assert "bits besides the inputs" in again.reason

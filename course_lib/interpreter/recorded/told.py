@@ -5,9 +5,10 @@ needs about as many bits as the answer has. So bits are added up over a whole re
 
 Counted    the bits of each number, 8 for each letter, 32 for a float that is not 0 or 1; at each launch what differs from the
            last launch of the same kernel (a size that stays is told once) and 8 for the launch itself; constants in the
-           texts, each function once and without its docstring; fills and metadata that replay_memory.py let in
-Not seen   what the statements of a kernel say that was itself written by the answer (a generated text); answers so small that
-           the least limit holds them: an exercise has one case with an answer of 1000 elements
+           texts, each function once and without its docstring, and half a bit for each node of its syntax (a kernel that the
+           answer itself wrote may say a result without constants; flash attention has 660 nodes); fills and metadata that
+           replay_memory.py let in
+Not seen   answers so small that the least limit holds them: an exercise has one case with an answer of 1000 elements
 """
 
 import ast
@@ -36,7 +37,8 @@ class Told:
             key = ast.unparse(statement)
             if key not in self._statements:
                 self._statements.add(key)
-                self.bits += sum(map(bits_of, _literals(statement)))
+                nodes = sum(not isinstance(node, ast.expr_context) for node in ast.walk(statement))
+                self.bits += sum(map(bits_of, _literals(statement))) + nodes // 2
 
     def launch(self, launch: Mapping[str, Any]) -> None:
         mine = dict(_told(launch["arguments"]))

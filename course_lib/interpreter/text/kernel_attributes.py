@@ -19,7 +19,8 @@ def of_values() -> frozenset[str]:
     core = language.core
     kinds = (core.tensor, core.dtype, core.pointer_type, core.block_type, core.constexpr, core.tuple, core.tensor_descriptor)
     own = ("type", "dtype", "shape", "strides", "numel", "value", "name", "element_ty", "primitive_bitwidth", "int_bitwidth",
-           "itemsize", "block_type", "address_space", "fp_mantissa_width", "exponent_bias", "int_signedness")  # fmt: skip
+           "itemsize", "block_type", "address_space", "fp_mantissa_width", "exponent_bias", "int_signedness",
+           "ALL", "NONE")  # the last two: of tl.PropagateNan  # fmt: skip
     plain = ("bit_length", "bit_count", "append", "extend", "insert", "index", "count", "startswith", "endswith")
     public = {name for kind in kinds for name in dir(kind) if not isinstance(getattr(kind, name, None), (list, dict, set))}
     return frozenset(name for name in public if not name.startswith("_")) | {*own, *plain}

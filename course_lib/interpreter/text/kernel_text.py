@@ -183,11 +183,12 @@ def _member(owner: Any, name: str, path: str) -> Any:
     if isinstance(member, (list, dict, set)):
         raise RefusedText(f"the kernel reads {path}.{name}, which belongs to Triton and can be changed")
     home = getattr(getattr(member, "fn", member), "__module__", None) or ""
-    if callable(member) and not (_allowed(home) or home in ("triton", "math") or (path, name) in _LAUNCHERS):
+    if callable(member) and not (_allowed(home) or home in ("triton", "math") or (path, name) in _LAUNCHERS or name in _ENUMS):
         raise RefusedText(f"the kernel uses {path}.{name}, which is no part of Triton's language")
     return member
 
 
+_ENUMS = ("PropagateNan",)  # of triton.language, but made by its compiler
 _LAUNCHERS = {("_triton", "jit"), ("_triton", "constexpr_function"), ("triton", "constexpr_function"), ("_gluon", "jit")}
 
 
