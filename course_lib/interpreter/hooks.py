@@ -34,10 +34,14 @@ def patch() -> None:
     if _originals:
         return
     _originals.update(run=InterpretedFunction.run, call=InterpretedFunction.__call__, tune=Autotuner.run, jit=JITFunction.run)
-    InterpretedFunction.run = _run
-    InterpretedFunction.__call__ = _call
-    Autotuner.run = functools.wraps(_originals["tune"])(_tune)
-    JITFunction.run = functools.wraps(_originals["jit"])(guarded(_originals["jit"]))
+    try:
+        InterpretedFunction.run = _run
+        InterpretedFunction.__call__ = _call
+        Autotuner.run = functools.wraps(_originals["tune"])(_tune)
+        JITFunction.run = functools.wraps(_originals["jit"])(guarded(_originals["jit"]))
+    except BaseException:  # an interrupt: all of them or none
+        unpatch()
+        raise
 
 
 def unpatch() -> None:

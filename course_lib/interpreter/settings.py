@@ -53,10 +53,14 @@ def counting() -> list[Settings]:
     return [layer for layer in _layers if layer.book is not None]
 
 
-def push(**changes: Any) -> Settings:
-    """Open a block: as now, but for the changes; it has no book unless one is given."""
-    _layers.append(replace(now(), **{"book": None, "pictures": False, **changes}))
-    return _layers[-1]
+def changed(**changes: Any) -> Settings:
+    """The settings of a block: as now, but for the changes; it has no book unless one is given."""
+    return replace(now(), **{"book": None, "pictures": False, **changes})
+
+
+def push(block: Settings) -> None:
+    """Open it."""
+    _layers.append(block)
 
 
 def remove(block: Settings) -> None:

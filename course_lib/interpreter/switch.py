@@ -94,10 +94,12 @@ def _block(config: dict[str, int] | None, **changes: Any) -> Iterator[None]:
     """On inside the block, with these settings; what holds without it holds again at its end."""
     if config is not None:
         changes["choice"] = dict(config)
-    with settings.lock:
-        block = settings.push(on=True, **changes)
-        _apply()
+    block = None
     try:
+        with settings.lock:
+            block = settings.changed(on=True, **changes)
+            settings.push(block)
+            _apply()
         yield
     finally:
         try:
@@ -107,9 +109,10 @@ def _block(config: dict[str, int] | None, **changes: Any) -> Iterator[None]:
             raise
 
 
-def _close(block: settings.Settings) -> None:
+def _close(block: settings.Settings | None) -> None:
     with settings.lock:
-        settings.remove(block)
+        if block is not None:
+            settings.remove(block)
         _apply()
 
 

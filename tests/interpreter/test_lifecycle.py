@@ -18,7 +18,7 @@ from triton.runtime.autotuner import Autotuner
 from triton.runtime.interpreter import GridExecutor, InterpretedFunction, InterpreterBuilder
 
 from course_lib import interpreter
-from course_lib.interpreter import after_import, launch, settings, versions
+from course_lib.interpreter import after_import, hooks, launch, settings, versions
 from course_lib.interpreter.mistakes.faults import KernelMistake
 from course_lib.interpreter.source import language
 
@@ -160,6 +160,28 @@ def test_an_interrupt_at_the_end_of_a_block_closes_it(monkeypatch):
     monkeypatch.setattr(settings, "remove", interrupted)
     with pytest.raises(KeyboardInterrupt), interpreter.ledger():
         run_well()
+    assert settings.counting() == []
+    assert changed(before) == set()
+
+
+@pytest.mark.parametrize("place", ["push", "apply"])
+def test_an_interrupt_while_a_block_opens_leaves_none_open(monkeypatch, place):
+    before, push, patch = snapshot(), settings.push, hooks.guarded
+
+    def interrupted(block):
+        push(block)
+        raise KeyboardInterrupt
+
+    def interrupted_once(run):
+        monkeypatch.setattr(hooks, "guarded", patch)
+        raise KeyboardInterrupt
+
+    if place == "push":
+        monkeypatch.setattr(settings, "push", interrupted)
+    else:
+        monkeypatch.setattr(hooks, "guarded", interrupted_once)
+    with pytest.raises(KeyboardInterrupt), interpreter.ledger():
+        pass
     assert settings.counting() == []
     assert changed(before) == set()
 

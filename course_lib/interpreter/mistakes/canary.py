@@ -101,14 +101,17 @@ def start() -> None:
     from torch.utils._device import _device_constructors
 
     _device_constructors()  # torch makes this set once: with its own functions in it, so that `with torch.device(...)` knows them
-    for owner, name in (
-        (torch, "empty"), (torch, "empty_like"), (torch, "empty_strided"), (torch, "empty_permuted"),
-        (torch.Tensor, "new_empty"), (torch.Tensor, "new_empty_strided"),
-    ):  # fmt: skip
-        own = name in vars(owner)
-        original = getattr(owner, name)
-        _originals.append((owner, name, original if own else None))
-        setattr(owner, name, _planting(original, "torch" if owner is torch else "torch.Tensor"))
+    places = [(torch, name) for name in ("empty", "empty_like", "empty_strided", "empty_permuted")]
+    places += [(torch.Tensor, name) for name in ("new_empty", "new_empty_strided")]
+    try:
+        for owner, name in places:
+            own = name in vars(owner)
+            original = getattr(owner, name)
+            _originals.append((owner, name, original if own else None))
+            setattr(owner, name, _planting(original, "torch" if owner is torch else "torch.Tensor"))
+    except BaseException:  # an interrupt: all of them or none; the next launch starts it
+        stop()
+        raise
 
 
 @functools.cache  # one for good: torch.jit knows functions by their id
@@ -134,8 +137,9 @@ def _planting(original: Callable, owner: str) -> Callable:
 def stop() -> None:
     """Give torch its own functions back. What was planted stays known, for when the checks are turned on again."""
     while _originals:
-        owner, name, original = _originals.pop()
-        if original is None:
-            delattr(owner, name)
-        else:
+        owner, name, original = _originals[-1]
+        if original is not None:
             setattr(owner, name, original)
+        elif name in vars(owner):
+            delattr(owner, name)
+        _originals.pop()  # last: what an interrupt leaves is still known
