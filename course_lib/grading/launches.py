@@ -2,8 +2,9 @@
 
 Recorded beside the learner's code (inside/attempt.py), judged here: each tape is run again in a clean process, from the judge's
 own copies of the inputs. What a forged tape says beyond its kernels counts for nothing, because the replay's answer is judged.
-Not covered  what a kernel is told in numbers (a few floats may hold results computed on the host); code that escapes from the
-             process that replays a recorded text, which is the sandbox's to stop.
+Not covered  answers so small that they fit into the numbers that any kernel is told (limit: interpreter/recorded/told.py):
+             an exercise has a case with an answer of 1000 elements or more; code that escapes from the process that replays a
+             recorded text, which is the sandbox's to stop.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -3,8 +3,8 @@
 An answer follows from its launches when every launch was given inputs, fresh memory or what an earlier launch wrote
 (replay_memory.py), and when the answer's tensors lie in memory that the launches wrote. `Replay.output` is that answer as the
 clean process computed it: whoever judges compares the learner's with it, or judges it in the learner's place.
-Not seen  what a float or an integer argument was computed from (their number is limited), and work on the host that only moves
-          whole inputs (x.contiguous()).
+Not seen  what a float or an integer argument was computed from (told.py limits how much they say together), and work on the host
+          that only moves whole inputs (x.contiguous()).
 """
 
 import dataclasses
