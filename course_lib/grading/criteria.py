@@ -154,7 +154,11 @@ def _atomics(name: str, counts: Mapping[str, Any], bounds: Mapping[str, float]) 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compiled(Criterion):
-    """The kernel compiles for each target named, fits its shared memory, does not spill, and uses tensor cores."""
+    """The kernel compiles for each target named, fits its shared memory, does not spill, and uses tensor cores.
+
+    Of recorded launches the worst kernel counts, but tensor cores are added up: put a Counted bound on elementwise_flops
+    beside it, or a product by plain arithmetic passes next to a small tl.dot.
+    """
 
     kind: ClassVar[Kind] = Kind.COMPILED
     targets: Sequence[str]
