@@ -96,6 +96,7 @@ def _tune(self: Any, *args: Any, **kwargs: Any) -> Any:
     """@triton.autotune without a device to time on: the first configuration that is valid, or the one asked for."""
     if not isinstance(inner_function(self), InterpretedFunction):
         return _originals["tune"](self, *args, **kwargs)
+
     def trial(args: tuple, kwargs: dict[str, Any]) -> None:
         _trial.on = True
         try:

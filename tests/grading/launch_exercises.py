@@ -1,7 +1,8 @@
-"""Two exercises that are judged from launches: a matrix product, and a copy into a buffer that the judge owns."""
+"""Two exercises that are judged from launches: a matrix product, and the copy of exercise 1.4, into a buffer of the judge's."""
 
 import torch
 
+from course_lib.exercises.phase1.copy_traffic import counted_copy
 from course_lib.grading.compare import compare_tensor
 from course_lib.grading.criteria import Compiled, Correct, Counted
 from course_lib.grading.exercise import Exercise
@@ -33,15 +34,6 @@ def matmul_bounds(case):
     return {"loaded_bytes": tiles * 2 * 16 * k * 2, "stored_bytes": m * n * 4}
 
 
-def copy_cases(seed):
-    draw = torch.Generator().manual_seed(seed)
-    return [{"name": f"{n}", "x": torch.randn(n, generator=draw), "out": torch.full((n,), float("nan"))} for n in (1, 100)]
-
-
-def check_copy(case, output):
-    return compare_tensor(output, case["x"], rtol=0)
-
-
 SHARED = {"cases": matmul_cases, "check": check_matmul, "run": "matmul", "launches": True}
 MATMUL = Exercise(
     id="1.98",
@@ -68,11 +60,5 @@ COPY = Exercise(
     returns="out, holding x",
     runner="launch_runner",
     may_import=frozenset({"torch", "triton"}),
-    criteria=(
-        Counted(
-            name="traffic", claim="moves each byte once", points=2, cases=copy_cases, check=check_copy, run="copy_into",
-            launches=True, may_alias=True, may_change=("out",),
-            bounds=lambda case: {"loaded_bytes": 4 * case["x"].numel(), "stored_bytes": 4 * case["x"].numel()},
-        ),
-    ),
-)  # fmt: skip
+    criteria=(counted_copy(points=2),),
+)
