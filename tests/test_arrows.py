@@ -1,20 +1,27 @@
 """Arrows between the parts run one way (docs/decisions.md), and importing the course costs neither torch nor Triton."""
 
 import ast
+import sys
 from pathlib import Path
 
 import pytest
 
 PACKAGE = Path(__file__).parents[1] / "course_lib"
 LOWER = {  # part -> the parts that it may import, when it is loaded or later
-    "hardware": set(),
+    "timing": set(),
+    "telemetry": set(),
+    "workloads": set(),
     "roofline": set(),
+    "hardware": {"timing"},
+    "claims": set(),
     "interpreter": {"hardware"},
     "grading": {"interpreter"},
     "exercises": {"grading", "hardware", "interpreter", "roofline"},
-    "display": {"grading", "exercises", "hardware", "interpreter", "course.progress_summary"},
-    "course": {"grading", "exercises", "hardware", "interpreter", "display"},
-}
+    "display": {
+        "claims", "exercises", "grading", "hardware", "interpreter", "recorded", "roofline", "timing", "course.progress_summary",
+    },
+    "course": {"claims", "display", "exercises", "grading", "hardware", "interpreter", "recorded"},
+}  # fmt: skip
 
 
 def imported_parts(path):
@@ -108,6 +115,16 @@ def test_every_part_has_its_place():
 @pytest.mark.parametrize("path", sorted((PACKAGE / "grading" / "inside").glob("*.py")), ids=lambda p: p.stem)
 def test_what_enters_the_sandbox_imports_nothing_else_of_the_course(path):
     assert all(name.startswith("grading.inside.") for name in imported_parts(path))
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "workloads").glob("*.py")), ids=lambda p: p.stem)
+def test_what_is_measured_imports_only_torch_triton_and_the_standard_library(path):
+    """Runners carry it into the sandbox."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom) and not node.level:
+            names = [node.module]
+        assert {name.split(".")[0] for name in names} <= {"torch", "triton", *sys.stdlib_module_names}, names
 
 
 def test_the_finder_of_imports_sees_every_form(tmp_path, monkeypatch):
