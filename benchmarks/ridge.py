@@ -3,13 +3,13 @@
 import torch
 
 from course_lib.exercises.phase1 import RIDGE_POINTS
-from course_lib.exercises.runners.phase1 import ridge_of_this_device
+from course_lib.exercises.runners.phase1_ridge import ridge_of_this_device
 from course_lib.hardware import find_spec
 from course_lib.roofline import ridge_points
 
 from ._result import write_result
 
-SOURCES = ("benchmarks/ridge.py", "course_lib/exercises/runners/phase1.py", "course_lib/hardware/gpus.toml")
+SOURCES = ("benchmarks/ridge.py", "course_lib/exercises/runners/phase1_ridge.py", "course_lib/hardware/gpus.toml")
 
 
 def main() -> int:

@@ -6,7 +6,7 @@ import triton
 import triton.language as tl
 
 from course_lib.exercises.phase1.copy_traffic import check_copy, copy_bounds, copy_cases, copy_traffic, counted_copy
-from course_lib.exercises.runners import phase1 as runner
+from course_lib.exercises.runners import phase1_copy as runner
 from course_lib.grading.exercise import Exercise
 from course_lib.grading.inside.attempt import attempt
 from course_lib.grading.judging import conclude, plan
@@ -123,7 +123,7 @@ def test_cases_are_awkward_and_fresh():
 
 
 COPY = Exercise(
-    id="1.4", title="A copy kernel", entry="copy", params=("x", "out"), returns="out, holding x", runner="phase1",
+    id="1.4", title="A copy kernel", entry="copy", params=("x", "out"), returns="out, holding x", runner="phase1_copy",
     may_import=frozenset({"torch", "triton"}), criteria=(counted_copy(points=2),),
 )  # fmt: skip
 WRONG = {

@@ -26,7 +26,7 @@ def check(case, output):
 
 COMMON = {"claim": "c", "cases": cases, "check": check, "run": "call"}
 EXERCISE = Exercise(
-    id="1.1", title="t", entry="f", params=("n",), returns="n", runner="phase1",
+    id="1.1", title="t", entry="f", params=("n",), returns="n", runner="phase1_ridge",
     criteria=(Correct(name="a", points=1.0, **COMMON), Correct(name="b", points=2.0, **COMMON),
               Timed(name="c", points=4.0, bar=1.0, **COMMON)),
 )  # fmt: skip

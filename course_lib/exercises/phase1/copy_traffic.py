@@ -4,7 +4,7 @@ A copy of n elements of s bytes loads n*s bytes and stores n*s: 2*n*s in all, wh
 reaches. A kernel that asks for more reads twice, or moves elements that nobody wants.
 
 copy_traffic(copy, x, out)  what the launches of `copy(x, out)` ask for, for a cell that shows it
-counted_copy(points)        the criterion for an Exercise with the entry `copy(x, out) -> out`; `copy_into` in the runner calls it
+counted_copy(points)        the criterion for an Exercise with the entry `copy(x, out) -> out`; runners/phase1_copy.py calls it
 """
 
 from collections.abc import Callable

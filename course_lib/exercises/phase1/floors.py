@@ -109,7 +109,7 @@ LATENCY_FLOORS = Exercise(
     entry="latency_floors",
     params=("model", "gpu", "ranks", "itl_target_ms"),
     returns="dict: ttft_ms and tpot_ms [configs] float64, meets_itl [configs] bool",
-    runner="phase1",
+    runner="phase1_floors",
     criteria=(
         Correct(
             name="one GPU",

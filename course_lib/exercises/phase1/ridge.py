@@ -103,7 +103,7 @@ RIDGE_POINTS = Exercise(
     entry="ridge_points",
     params=("peak_tflops", "hbm_gb_per_s"),
     returns="[gpus, precisions] float64, FLOP per byte",
-    runner="phase1",
+    runner="phase1_ridge",
     criteria=(
         Correct(
             name="data sheet",

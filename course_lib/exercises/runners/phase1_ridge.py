@@ -1,4 +1,4 @@
-"""Phase 1: calls of the learner's functions, and what is measured on the device."""
+"""Exercise 1.1: the learner's ridge points for a table, and for what a product and a copy reach on this device."""
 
 import statistics
 from typing import Any
@@ -17,16 +17,6 @@ def ridge_points(entry: Any, case: dict) -> Any:
         case["peak_tflops"] = _with_gaps(case["peak_tflops"].T).T
         case["hbm_gb_per_s"] = _with_gaps(case["hbm_gb_per_s"])
     return entry(case["peak_tflops"], case["hbm_gb_per_s"])
-
-
-def latency_floors(entry: Any, case: dict) -> Any:
-    """The learner's floors and decisions for a table of configurations."""
-    return entry(case["model"], case["gpu"], case["ranks"], case["itl_target_ms"])
-
-
-def copy_into(entry: Any, case: dict) -> Any:
-    """The learner's copy kernel, into a buffer of the judge's."""
-    return entry(case["x"], case["out"])
 
 
 def ridge_of_this_device(entry: Any, case: dict) -> dict:
