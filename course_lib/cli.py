@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from .claims import Verdict, select
 from .cli_help import KnownCommand, KnownGroup, fail
 
 app = typer.Typer(
@@ -247,6 +248,29 @@ def bench(
     except KeyError as error:
         fail(str(error.args[0]))
     raise typer.Exit(max(codes, default=0))
+
+
+@_command("claims")
+def claims(
+    phase: Annotated[PhaseName | None, typer.Option(help="Only a phase.")] = None,
+    verdict: Annotated[Verdict | None, typer.Option(help="Only this verdict.")] = None,
+    ids: Annotated[list[str] | None, typer.Option("--id", help="One claim in full, such as C039; may be repeated.")] = None,
+    as_json: Json = False,
+) -> None:
+    """List what the roadmap claims, whether it holds, and how that was checked. Fails only when arithmetic fails."""
+    from .course.claims_command import claims_json, claims_view, failing
+
+    try:
+        chosen = select(phase=int(phase.value) if phase else None, verdict=verdict, ids=ids)
+    except KeyError as error:
+        fail(str(error.args[0]))
+    if as_json:
+        _print_json(claims_json(chosen))
+    else:
+        for part in claims_view(chosen, in_full=bool(ids)):
+            _print(part)
+    if broken := failing(chosen):
+        fail(f"the arithmetic of {', '.join(broken)} does not give the number printed; labs claims --id {broken[0]} shows it")
 
 
 def _repository() -> Path:

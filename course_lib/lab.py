@@ -44,6 +44,20 @@ def progress() -> Any:
     return widget(summary)
 
 
+def predict(*claim_ids: str) -> Any:
+    """One or more claims of the roadmap ("C039"), to judge before the answer is shown. As the last line of a cell: its card.
+
+    In a live notebook the card has a button for each verdict; elsewhere the answer is folded away. No score is kept.
+    Raises KeyError for an id that there is not.
+    """
+    from .claims import select
+    from .display.claim_card import cards
+
+    if not claim_ids:
+        raise ValueError('lab.predict needs the id of a claim, such as lab.predict("C039"); labs claims lists them')
+    return cards(select(ids=claim_ids))
+
+
 def trace(
     function: Any,
     /,
@@ -60,7 +74,7 @@ def trace(
     lab.trace(add, x, y)                                           add(x, y), and every launch inside it
 
     function  made by @triton.jit (then `grid` is needed), or any host function
-    gpu       whose roofline the launches are drawn on: a name ("H100 SXM", "A100"), or a hardware.GpuSpec
+    gpu       whose roofline the launches are drawn on: a name ("H100 SXM", "H200"), or a hardware.GpuSpec
     targets   what to compile for (a second or two for each, then remembered); () leaves it out
     config    the configuration of an autotuned kernel, by its constants ({"BLOCK": 64}); default: the first valid one
     ->        a page as the value of a cell, text with print; `.ledger` and `.launches` hold its numbers, `.result` what the

@@ -49,7 +49,7 @@ def test_importing_lab_imports_no_nbgrader():
     assert _imported("from course_lib import lab") & {"nbgrader", "matplotlib", "rich", "sqlalchemy"} == set()
 
 
-COMMANDS = ["doctor", "start", "update", "export", "import", "check", "build", "run", "grade", "progress", "bench"]
+COMMANDS = ["doctor", "start", "update", "export", "import", "check", "build", "run", "grade", "progress", "bench", "claims"]
 
 
 def test_help_names_every_command(capsys):
