@@ -79,8 +79,8 @@ def roofline_words(launches: Sequence[LaunchLedger], gpu: GpuSpec) -> str:
         f"{intensity_text(one.intensity)} per distinct byte"
         for one in launches
     ]
-    ridge = gpu.bf16_tflops / gpu.hbm_gb_per_s * 1e3
-    return f"Roofline of {gpu.name}, ridge at {ridge:.0f} FLOP per byte (bf16, dense). {'; '.join(said)}."
+    ridge = gpu.half_tflops / gpu.hbm_gb_per_s * 1e3
+    return f"Roofline of {gpu.name}, ridge at {ridge:.0f} FLOP per byte ({gpu.half_precision}, dense). {'; '.join(said)}."
 
 
 def _mark(ax: Any, launch: LaunchLedger, peak: float, slope: float, colour: str, numbers: str) -> None:

@@ -53,7 +53,7 @@ def test_right_of_the_ridge_the_peak_is_the_limit():
 def test_fp8_products_have_the_fp8_roof_where_the_gpu_has_one():
     a, b = torch.randn(32, 64).to(torch.float8_e4m3fn), torch.randn(64, 32).to(torch.float8_e4m3fn)
     launch = counted(matmul.matmul, a, b, bm=32, bn=32)
-    assert (roofline_point(launch, "H100 SXM").precision, roofline_point(launch, "A100").precision) == ("fp8", "bf16")
+    assert (roofline_point(launch, "H100 SXM").precision, roofline_point(launch, "A100 SXM 80GB").precision) == ("fp8", "bf16")
 
 
 def test_products_with_another_peak_are_named():

@@ -20,7 +20,7 @@ def floor_ms(step, model, gpu_key, precision="bf16", ranks=1, alpha_us=ALPHA_US)
     table = {"flops": column(step.flops), "bytes": column(step.bytes_moved)}
     table["allreduce_bytes"] = column(step.allreduce_bytes)
     chip = {"peak_tflops": column(gpu.peak_tflops(precision)), "hbm_gb_per_s": column(gpu.hbm_gb_per_s)}
-    chip |= {"link_gb_per_s": column(gpu.nvlink_gb_per_s / 2), "alpha_us": column(alpha_us)}
+    chip |= {"link_gb_per_s": column(gpu.link_gb_per_s / 2), "alpha_us": column(alpha_us)}
     return float(step_floor_ms(table, column(model.layers), chip, column(ranks))[0])
 
 

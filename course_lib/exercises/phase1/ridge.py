@@ -29,7 +29,7 @@ def _sheet_cases(seed: int) -> list[Case]:
     from ...hardware import all_specs
 
     draw = torch.Generator().manual_seed(seed)
-    gpus = [gpu for gpu in all_specs().values() if gpu.fp8_tflops is not None]
+    gpus = [gpu for gpu in all_specs().values() if gpu.bf16_tflops and gpu.fp8_tflops]
     order = torch.randperm(len(gpus), generator=draw).tolist()
     columns = torch.randperm(2, generator=draw).tolist()
     peaks = [[(gpus[i].bf16_tflops, gpus[i].fp8_tflops)[c] for c in columns] for i in order]

@@ -27,6 +27,8 @@ def ridge_of_this_device(entry: Any, case: dict) -> dict:
     row = next((row for row in case["sheet"] if device.removeprefix("NVIDIA ").strip() in row["names"]), None)
     if row is None:
         return {"blocked": f"gpus.toml has no row for {device}; add one, with its source, to compare with"}
+    if row["bf16_tflops"] is None:
+        return {"blocked": f"the {device} has no bf16 arithmetic, and this part measures a bf16 product"}
     for _ in range(2):  # a share of the roof beyond belief is measured once more
         tflops, copy_gb_per_s = _measure_matmul(), _measure_copy()
         peak, bandwidth = statistics.median(tflops), statistics.median(copy_gb_per_s)

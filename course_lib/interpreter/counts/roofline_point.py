@@ -60,7 +60,7 @@ class RooflinePoint:
 
 
 def roofline_point(launch: LaunchLedger, gpu: str | GpuSpec) -> RooflinePoint:
-    """A launch on the roofline of a GPU: a name of hardware/gpus.toml ("H100 SXM", "A100"), or a GpuSpec of your own."""
+    """A launch on the roofline of a GPU: a name of hardware/gpus.toml ("H100 SXM", "H200"), or a GpuSpec of your own."""
     spec = gpu_named(gpu)
     peak, precision = peak_of(launch, spec)
     return RooflinePoint(
@@ -80,4 +80,4 @@ def roofline_point(launch: LaunchLedger, gpu: str | GpuSpec) -> RooflinePoint:
 def peak_of(launch: LaunchLedger, gpu: GpuSpec) -> tuple[float, str]:
     """(TFLOP/s, precision) of the roof that a launch is under."""
     fp8 = launch.dot_flops and all(kind in FP8 for kind in launch.dot_flops)
-    return (gpu.fp8_tflops, "fp8") if fp8 and gpu.fp8_tflops else (gpu.bf16_tflops, "bf16")
+    return (gpu.fp8_tflops, "fp8") if fp8 and gpu.fp8_tflops else (gpu.half_tflops, gpu.half_precision)
