@@ -14,7 +14,8 @@ from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDes
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from course_lib.interpreter.compiled import DEFAULT_TARGETS, Launch
-from tests.interpreter import kernel_registry_small
+from course_lib.workloads.spin_kernel import spin_kernel
+from tests.interpreter import kernel_registry_small, kernel_registry_workloads
 from tests.interpreter.kernels.copy import copy_kernel
 from tests.interpreter.kernels.descriptors import device_descriptor_kernel, host_descriptor_kernel
 from tests.interpreter.kernels.flash import flash_kernel
@@ -77,4 +78,7 @@ def claims() -> Iterator[tuple[str, Launch]]:
     yield "device descriptor", Launch(device_descriptor_kernel, (wide, wide, 64, 64, 32, 32), {}, every)
     tile = GluonDescriptor(wide, [64, 64], [64, 1], [64, 64], gl.NVMMASharedLayout.get_default_for([64, 64], gl.float16))
     yield "gluon tile", Launch(gluon_tile_kernel, (tile, tile, tile), {"num_warps": 4}, ("sm_90",))
+    spin_targets = tuple(name for name in every if name.startswith("sm_"))  # it reads NVIDIA's clock register
+    yield "spin", Launch(spin_kernel, (empty(1, dtype=torch.int64), 3_000_000_000), {"num_warps": 1}, spin_targets)
     yield from kernel_registry_small.launches()
+    yield from kernel_registry_workloads.launches()
