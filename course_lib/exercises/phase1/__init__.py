@@ -1,8 +1,12 @@
 """Exercises of phase 1 in their order, a file each."""
 
+from .copy import COPY
+from .count_step import COUNT_STEP
 from .floors import LATENCY_FLOORS
 from .ridge import RIDGE_POINTS
+from .sweep import BATCH_SWEEP
+from .timer import TIMER
 
-EXERCISES = (RIDGE_POINTS, LATENCY_FLOORS)
+EXERCISES = (RIDGE_POINTS, TIMER, COUNT_STEP, COPY, BATCH_SWEEP, LATENCY_FLOORS)
 
-__all__ = ["EXERCISES", "LATENCY_FLOORS", "RIDGE_POINTS"]
+__all__ = ["BATCH_SWEEP", "COPY", "COUNT_STEP", "EXERCISES", "LATENCY_FLOORS", "RIDGE_POINTS", "TIMER"]
