@@ -6,7 +6,7 @@ from typing import Any
 from ...grading.criteria import Case, Correct, Timed
 from ...grading.exercise import Exercise
 from ...grading.outcome import Mistake
-from .sweep_cases import curve_cases, device_cases, limit_cases, step_cases
+from .sweep_cases import curve_cases, device_cases, limit_cases, step_cases, token_cases, total_cases
 
 # logarithms and powers of numbers from 1e-6 to 1e10 round at some 1e-15; an answer in float32 is off by 1e-7 and must not pass
 RTOL = 1e-9
@@ -225,9 +225,9 @@ BATCH_SWEEP = Exercise(
             "step", "a step is the sum over its kernels, each limited by arithmetic or by memory", 2.0, step_cases, _check_step
         ),
         _correct(
-            "floor", "the plain floor of the whole step, and how far the prediction lies above it", 1.0, step_cases, _check_floor
+            "floor", "the plain floor of the whole step, and how far the prediction lies above it", 1.0, total_cases, _check_floor
         ),
-        _correct("tokens", "tokens per second of the GPU, and of one user", 1.0, step_cases, _check_tokens),
+        _correct("tokens", "tokens per second of the GPU, and of one user", 1.0, token_cases, _check_tokens),
         _correct("context limit", "the context beyond which no batch reaches the ridge", 2.0, limit_cases, _check_limit),
         Timed(
             name="this device",

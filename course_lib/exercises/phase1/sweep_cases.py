@@ -113,6 +113,15 @@ def step_cases(seed: int) -> list[Case]:
     ]
 
 
+def total_cases(seed: int) -> list[Case]:
+    """Those of step_cases whose totals have both kinds of kernels in them."""
+    return step_cases(seed)[1:3]
+
+
+def token_cases(seed: int) -> list[Case]:
+    return step_cases(seed)[:1]
+
+
 def limit_cases(seed: int) -> list[Case]:
     """Published models on the data sheet; any models; ridges at, just above and below what attention itself reaches."""
     import torch
@@ -137,7 +146,7 @@ def limit_cases(seed: int) -> list[Case]:
     shuffled = torch.randperm(6, generator=draw)
     edge = {name: values[shuffled] for name, values in edge.items()}
     curve = _curve(6, draw)
-    tables = [("models and GPUs of the data sheet", published), ("any models", _limits(7, draw)), ("one model", _limits(1, draw))]
+    tables = [("models and GPUs of the data sheet", published), ("any models", _limits(7, draw))]
     tables.append(("a ridge at, above and below what attention reaches", edge))
     return [_case(name, _steps(2, 3, draw, curve, 0.5, 50), curve, draw) | {"limits": limits} for name, limits in tables]
 
