@@ -47,15 +47,15 @@ def progress() -> Any:
 def predict(*claim_ids: str) -> Any:
     """One or more claims of the roadmap ("C039"), to judge before the answer is shown. As the last line of a cell: its card.
 
-    In a live notebook the card has a button for each verdict; elsewhere the answer is folded away. No score is kept.
+    The answer is folded away; in a live notebook there is a button for each verdict as well. No score is kept.
     Raises KeyError for an id that there is not.
     """
     from .claims import select
-    from .display.claim_card import cards
+    from .display.claim_card import ClaimCards
 
     if not claim_ids:
         raise ValueError('lab.predict needs the id of a claim, such as lab.predict("C039"); labs claims lists them')
-    return cards(select(ids=claim_ids))
+    return ClaimCards(select(ids=claim_ids))
 
 
 def trace(

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..claims import Claim, PartState, evidence
-from ..claims.summary import count
+from ..claims.counts import count
 
 
 def claims_view(claims: Sequence[Claim], in_full: bool) -> Iterator[Any]:

@@ -1,7 +1,8 @@
 """Predict, then reveal: a claim of the roadmap, a choice of verdicts, and what holds, folded away until the reader has chosen.
 
-In a live notebook the choice is a row of buttons. Everywhere else (an exported page, a front end without widgets) the answer lies
-in <details>, which needs neither a script nor a kernel. No score is kept; a guess is remembered until the kernel ends.
+The card is HTML with the answer in <details>, which needs neither a script nor a kernel, so that it works on an exported page and
+in a front end without widgets. In a live notebook a row of buttons follows it. No score is kept; a guess is remembered until the
+kernel ends.
 """
 
 from collections.abc import Sequence
@@ -22,7 +23,7 @@ _guesses: dict[str, Verdict] = {}  # of this session
 
 
 class ClaimCards:
-    """One or more cards, for front ends without widgets. `answer` is the folded part as text."""
+    """The value of a `lab.predict` cell: one or more cards. As text a card is its question; `answer` is the folded part."""
 
     def __init__(self, claims: Sequence[Claim]):
         self.claims = tuple(claims)
@@ -34,28 +35,20 @@ class ClaimCards:
     def answer(self) -> str:
         return "\n\n".join(map(answer_text, self.claims))
 
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, str]:
-        return {"text/plain": repr(self), "text/html": "".join(map(_folded_html, self.claims))}
+    def _ipython_display_(self) -> None:
+        from IPython.display import display
+
+        live = someone_can_click()
+        for claim in self.claims:
+            buttons = _buttons(claim) if live else None
+            display(bundle(claim, with_buttons=buttons is not None), raw=True)
+            if buttons is not None:
+                display(buttons)
 
 
-def cards(claims: Sequence[Claim]) -> Any:
-    """The value of a `lab.predict` cell: buttons where somebody can press them, else the static cards."""
-    static = ClaimCards(claims)
-    if not someone_can_click():
-        return static
-    try:
-        import ipywidgets
-    except ImportError:
-        return static
-
-    class Cards(ipywidgets.VBox):
-        def __repr__(self) -> str:
-            return repr(static)
-
-        def _repr_mimebundle_(self, **kwargs: Any) -> Any:
-            return (super()._repr_mimebundle_(**kwargs) or {}) | static._repr_mimebundle_()
-
-    return Cards([_with_buttons(ipywidgets, claim) for claim in claims])
+def bundle(claim: Claim, with_buttons: bool = False) -> dict[str, str]:
+    """A card without its buttons: complete by itself, since an exported page has no kernel behind a button."""
+    return {"text/plain": _question_text(claim), "text/html": _folded_html(claim, with_buttons)}
 
 
 def answer_text(claim: Claim) -> str:
@@ -73,41 +66,49 @@ def _question_text(claim: Claim) -> str:
     )
 
 
-def _with_buttons(ipywidgets: Any, claim: Claim) -> Any:
-    """A card with a button for each verdict; the first press shows the answer, and a later one changes the guess."""
+def _buttons(claim: Claim) -> Any:
+    """A button for each verdict; a press shows the answer, another one changes the guess. None where ipywidgets is missing."""
+    try:
+        import ipywidgets
+    except ImportError:
+        return None
+
+    class Choice(ipywidgets.VBox):
+        def _repr_mimebundle_(self, **kwargs: Any) -> Any:
+            return (super()._repr_mimebundle_(**kwargs) or {}) | {"text/plain": ""}  # a front end without widgets shows nothing
+
     answer = ipywidgets.HTML()
-    buttons = {
-        verdict: ipywidgets.Button(
-            description=verdict_words(verdict), tooltip=f"{claim.id} is {verdict_words(verdict)}",
-            layout=ipywidgets.Layout(width="auto", min_width="96px"),
-        )
-        for verdict in Verdict
-    }  # fmt: skip
+    buttons = {verdict: _button(ipywidgets, claim, verdict) for verdict in Verdict}
 
     def show(guess: Verdict) -> None:
         _guesses[claim.id] = guess
         for verdict, button in buttons.items():
             button.icon = "check" if verdict is guess else ""
-        answer.value = _framed(claim, _answer_html(claim, guess), closed_above=True)
+        answer.value = _framed(_answer_html(claim, guess))
 
     for verdict, button in buttons.items():
         button.on_click(lambda _button, verdict=verdict: show(verdict))
     if claim.id in _guesses:
         show(_guesses[claim.id])
-    row = ipywidgets.HBox(list(buttons.values()), layout=ipywidgets.Layout(flex_flow="row wrap", padding="0 0 0 12px"))
-    return ipywidgets.VBox([ipywidgets.HTML(_framed(claim, _question_html(claim))), row, answer])
+    return Choice([ipywidgets.HBox(list(buttons.values()), layout=ipywidgets.Layout(flex_flow="row wrap")), answer])
 
 
-def _folded_html(claim: Claim) -> str:
-    opener = f'<summary style="cursor:pointer;color:{_FAINT}">Is that {escape(choices())}? Decide, then open.</summary>'
-    return _framed(claim, f'{_question_html(claim)}<details style="margin-top:6px">{opener}{_answer_html(claim)}</details>')
+def _button(ipywidgets: Any, claim: Claim, verdict: Verdict) -> Any:
+    words = verdict_words(verdict)
+    layout = ipywidgets.Layout(width="auto", min_width="96px")
+    return ipywidgets.Button(description=words, tooltip=f"{claim.id} is {words}", layout=layout)
 
 
-def _framed(claim: Claim, inside: str, closed_above: bool = False) -> str:
-    margin = "0 0 12px" if closed_above else "8px 0 4px"
+def _folded_html(claim: Claim, with_buttons: bool) -> str:
+    asks = "Decide, then press a button, or open the answer here." if with_buttons else f"Is that {choices()}? Decide, then open."
+    opener = f'<summary style="cursor:pointer;color:{_FAINT};font-size:13px">{escape(asks)}</summary>'
+    return _framed(f'{_question_html(claim)}<details style="margin-top:4px">{opener}{_answer_html(claim)}</details>')
+
+
+def _framed(inside: str) -> str:
     font = "font-family:var(--jp-content-font-family, sans-serif);font-size:14px;line-height:1.5"
     return (
-        f'<div class="course-claim" style="color:{_TEXT};{font};border-left:4px solid {_LINE};padding:2px 12px;margin:{margin};'
+        f'<div class="course-claim" style="color:{_TEXT};{font};border-left:4px solid {_LINE};padding:2px 12px;margin:6px 0;'
         f'max-width:860px">{inside}</div>'
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..claims import Claim, PartState, Verdict
-from ..claims.summary import Summary, count
+from ..claims.counts import Summary, count
 from .claim_words import MARKS, evidence_rows, marks, verdict_words
 
 _STYLE = {

@@ -1,6 +1,9 @@
 """The words in which a claim and the state of its checks are shown, in a terminal and in a notebook alike."""
 
+import re
+
 from ..claims import Claim, Evidence, PartState, Verdict, evidence
+from ..claims.states import Measured
 from ..recorded import recorded
 
 MARKS = {PartState.HOLDS: "✓", PartState.FAILS: "✗", PartState.TESTED: "✓", PartState.MEASURED: "✓", PartState.NOT_HERE: "○"}
@@ -37,7 +40,7 @@ def _told(part: Evidence) -> tuple[str, str]:
     if part.state is PartState.MEASURED:
         return str(part.check), "; ".join(_sentence(one) for one in part.measured)
     if part.state is PartState.TESTED:
-        return str(part.check), f"tested by {part.test.rpartition('::')[2]}"
+        return str(part.check), f"tested, {_claim_of_test(part.test)}"
     return str(part.check), str(part.state)
 
 
@@ -50,7 +53,12 @@ def _arithmetic(part: Evidence) -> tuple[str, str]:
     return part.check.expression, says if done.holds else f"{says}, which it does not round to"
 
 
-def _sentence(measured) -> str:
+def _claim_of_test(name: str) -> str:
+    """ "tests/x.py::test_c043_v_multiplies" -> "v multiplies": the name of a test is what it shows."""
+    return re.sub(r"^test_(c\d+_)?", "", name.rpartition("::")[2]).replace("_", " ")
+
+
+def _sentence(measured: Measured) -> str:
     try:
         return measured.told(recorded)
     except FileNotFoundError:  # an installation without the results

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .evidence import PartState, evidence
+from .states import PartState, evidence
 from .load import Claim, Verdict, select
 
 MEANING = {
