@@ -1,7 +1,7 @@
 """Exercise 1.3, an honest GPU timer: judged on a simulated device, whose delays are known, and beside our own on a real one.
 
-What an answer did crosses the border as a list of operations, and is run again here, with the delays of the case: neither a time
-nor a stamp that was written beside the answer is believed.
+What an answer did crosses the border as a list of operations, one a line, and is run again here, with the delays of the case: no
+time or stamp that was written beside the answer is believed.
 """
 
 import math
@@ -17,7 +17,7 @@ from ..runners.phase1_timer import Machine, replayed
 from . import timer_cases
 
 # Two event times of 0.5 us resolution and the event's own 0.3 us: at most 0.8 us, doubled and rounded up. A launch varies by
-# 0.3%, and a host clock around a kernel of 2 ms or more adds up to 1.5%: a launch of at most 20 us and the return from synchronize.
+# 0.3%, and a host clock around a kernel of 2 ms or more adds up to 1.5%: launch (20 us at most) and return from synchronize.
 ATOL_SECONDS, RTOL = 2e-6, 0.03
 SPARE_LAUNCHES = 10  # beyond `repeats`, the warm-up included
 DEVICE_RTOL, DEVICE_ATOL_SECONDS = 0.10, 2e-6
@@ -33,7 +33,7 @@ def _machine(case: Case, output: Any) -> Machine | Mistake:
     """The simulated device after what the answer did with it, or what is wrong with that."""
     try:
         machine = replayed(case["device"], output["operations"])
-    except (KeyError, TypeError, ValueError, OverflowError) as error:
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         return Mistake(f"what was done with the device cannot be replayed ({type(error).__name__})")
     count, repeats = len(machine.launches), case["repeats"]
     if count < repeats:
@@ -45,7 +45,7 @@ def _check_time(case: Case, output: Any) -> Mistake | None:
     machine = _machine(case, output)
     if isinstance(machine, Mistake):
         return machine
-    if not any(operation[0] in ("elapsed", "clock") for operation in machine.operations):
+    if not any(operation.startswith(("elapsed", "clock")) for operation in machine.operations):
         return Mistake(
             "neither two events nor gpu.perf_counter were read",
             "The device keeps a time of its own; only `gpu` knows it.",

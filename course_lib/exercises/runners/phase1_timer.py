@@ -45,13 +45,13 @@ def time_kernel(entry: Any, case: dict) -> dict:
     """The learner's seconds on a simulated device, and what they did with it, in order."""
     gpu, launch, machine = simulated_gpu(case["device"])
     seconds = entry(gpu, launch, case["repeats"])
-    return {"seconds": seconds, "operations": machine.operations}
+    return {"seconds": seconds, "operations": "\n".join(machine.operations)}
 
 
 class Machine:
     """A host and a device with one queue. An operation moves the host's clock; what it queues runs when the device gets there.
 
-    operations  [[name, event ids...]]      launches   [{"start_us", "end_us", "cold"}]
+    operations  ["name", or "name event event"]      launches  [{"start_us", "end_us", "cold"}]
     rows        [{"row": "host" or "device", "what", "start_us", "end_us"}] for a picture
     """
 
@@ -59,7 +59,7 @@ class Machine:
         self.delays = DEVICE | device
         seed = self.delays["seed"]
         self.now_us, self.free_us, self.cold = 0.0, self.delays["queued_us"], True
-        self.operations: list[list] = []
+        self.operations: list[str] = []
         self.launches: list[dict] = []
         self.rows: list[dict] = []
         self._events: dict[int, tuple[float, float]] = {}  # id -> when it happens, the time it says
@@ -75,8 +75,7 @@ class Machine:
         self._host("launch", d["launch_us"] + (d["compile_us"] if count == 0 else 0.0))
         us = d["kernel_us"] * (d["cold_factor"] if self.cold else 1.0) * (1 + d["jitter"] * self._jitter.uniform(-1, 1))
         us *= d["ramp"][count] if count < len(d["ramp"]) else 1.0
-        kind = next(self._kinds)
-        if d["outlier_us"] and kind:
+        if d["outlier_us"] and (kind := next(self._kinds)):
             us = us + d["outlier_us"] if kind == "slow" else us * 0.85
         start, end = self._queue("kernel", us)
         self.launches.append({"start_us": start, "end_us": end, "cold": self.cold})
@@ -89,25 +88,25 @@ class Machine:
         self.cold = True
 
     def record(self, event: int) -> None:
-        self._note("record", event)
+        self._note(f"record {event}")
         self._host("record", self.delays["record_us"])
         start, end = self._queue("event", self.delays["event_us"])
         tick = self.delays["tick_us"]
         self._events[event] = end, round(start / tick) * tick
 
     def synchronize(self, event: int | None = None) -> None:
-        self._note("synchronize", *([] if event is None else [event]))
+        self._note("synchronize" if event is None else f"synchronize {event}")
         until = self.free_us if event is None else self._events.get(event, (0.0, 0.0))[0]
         self._host("synchronize", max(until - self.now_us, 0.0) + self.delays["return_us"])
 
     def query(self, event: int) -> bool:
-        self._note("query", event)
+        self._note(f"query {event}")
         self._host("", self.delays["poll_us"])
         return self._events.get(event, (0.0, 0.0))[0] <= self.now_us
 
     def elapsed(self, first: int, second: int) -> float:
         """Milliseconds, as torch has them."""
-        self._note("elapsed", first, second)
+        self._note(f"elapsed {first} {second}")
         self._host("", 1.0)
         if first not in self._events or second not in self._events:
             raise RuntimeError("an event was never recorded; call its record() first")
@@ -120,13 +119,14 @@ class Machine:
         self._host("", 0.1)
         return 1000.0 + self.now_us / 1e6
 
-    def _note(self, *operation: Any) -> None:
+    def _note(self, operation: str) -> None:
         if len(self.operations) >= MAX_OPERATIONS:
             raise RuntimeError(f"the simulated device has had {MAX_OPERATIONS} operations; does a loop never end?")
-        self.operations.append(list(operation))
+        self.operations.append(operation)
 
     def _host(self, what: str, us: float) -> None:
-        pause = self.delays["pause_us"] if next(self._pauses) else 0.0
+        pause = self.delays["pause_us"]
+        pause = pause if pause and next(self._pauses) else 0.0
         begin, self.now_us = self.now_us, self.now_us + us + pause
         if what:
             self.rows.append({"row": "host", "what": what, "start_us": begin, "end_us": self.now_us})
@@ -190,19 +190,21 @@ def simulated_gpu(device: dict) -> tuple[Any, Callable[[], None], Machine]:
     return gpu, lambda: machine.launch(), machine
 
 
-def replayed(device: dict, operations: list) -> Machine:
+def replayed(device: dict, operations: str) -> Machine:
     """The machine after these operations. Raises ValueError for what no timer can have done."""
     machine = Machine(device)
     calls = {"launch": machine.launch, "flush": machine.flush, "record": machine.record, "synchronize": machine.synchronize,
              "query": machine.query, "elapsed": machine.elapsed, "clock": machine.clock}  # fmt: skip
-    for operation in operations:
+    if operations.count("\n") >= MAX_OPERATIONS:
+        raise ValueError(f"more than {MAX_OPERATIONS} operations")
+    for operation in operations.splitlines():
         try:
-            name, *events = operation
-            calls[name](*events)
+            name, *events = operation.split()
+            calls[name](*map(int, events))
         except RuntimeError:
             continue  # refused there as well
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{operation!r} is no operation of the simulated device") from error
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{operation[:80]!r} is no operation of the simulated device") from error
     return machine
 
 
