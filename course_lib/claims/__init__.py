@@ -6,10 +6,10 @@ Flow     load.py reads the rows, checks.py takes their checks apart, evaluate.py
 """
 
 from .checks import Check, parse_checks
-from .evaluate import ArithmeticRefused, Evaluated, evaluate, evaluate_check
-from .states import Evidence, PartState, evidence
-from .load import Claim, Verdict, all_claims, claim, select
 from .counts import Summary, summary
+from .evaluate import ArithmeticRefused, Evaluated, evaluate, evaluate_check
+from .load import Claim, Verdict, all_claims, claim, select
+from .states import Evidence, PartState, evidence
 
 __all__ = [
     "ArithmeticRefused", "Check", "Claim", "Evaluated", "Evidence", "PartState", "Summary", "Verdict",

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from .states import PartState, evidence
 from .load import Claim, Verdict, select
+from .states import PartState, evidence
 
 MEANING = {
     Verdict.CORRECT: "holds, at times with a condition",
