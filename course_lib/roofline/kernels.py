@@ -19,6 +19,7 @@ class KernelCost:
     flops: float
     bytes_moved: float
     count: int
+    is_product: bool = False  # a matrix product streams a weight, and reads it at another rate than a plain read
 
 
 def decode_kernels(model: ModelShape, batch: int, context: int, layers: int | None = None) -> list[KernelCost]:
@@ -36,7 +37,7 @@ def decode_kernels(model: ModelShape, batch: int, context: int, layers: int | No
 
     def product(name: str, inner: int, out: int, count: int) -> KernelCost:
         moved = BF16_BYTES * (inner * out + batch * (inner + out))
-        return KernelCost(name, 2 * batch * inner * out, moved, count)
+        return KernelCost(name, 2 * batch * inner * out, moved, count, is_product=True)
 
     def elementwise(name: str, values: int, count: int) -> KernelCost:
         """values: read or written, for each token"""

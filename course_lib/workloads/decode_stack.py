@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 EPS, ROPE_BASE = 1e-5, 500_000.0
-SKINNY_TOKENS = 16  # up to here our own product is the faster one; a library's is made for more tokens
+SKINNY_TOKENS, SKINNY_ROWS, SKINNY_DEPTH = 16, 64, 128  # up to 16 tokens our own product is the faster one
 LLAMA_3_8B_NUMBERS = {
     "layers": 32, "hidden": 4096, "mlp_hidden": 14336, "heads": 32, "kv_heads": 8, "head_dim": 128, "vocab": 128256
 }  # fmt: skip
@@ -57,6 +57,22 @@ class StackWeights:
         return cls([layer() for _ in range(layers)], weight(model["vocab"], hidden))
 
 
+def product(x: "Tensor", weight: "Tensor", out: "Tensor") -> None:
+    """out [tokens, width] = x [tokens, inner] @ weight [width, inner].T, by our kernel for few tokens, else by torch."""
+    import torch
+
+    (tokens, inner), width = x.shape, weight.shape[0]
+    if tokens > SKINNY_TOKENS or width % SKINNY_ROWS or inner % SKINNY_DEPTH:
+        torch.mm(x, weight.T, out=out)
+        return
+    from .decode_stack_kernels import skinny_product_kernel
+
+    skinny_product_kernel[(width // SKINNY_ROWS,)](
+        x, weight, out, tokens, inner, width,
+        TOKENS=SKINNY_TOKENS, ROWS=SKINNY_ROWS, DEPTH=SKINNY_DEPTH, STAGES=6, num_warps=4,
+    )  # fmt: skip
+
+
 class DecodeStack:
     """One decode step of `layers` layers and the head, for `batch` sequences that hold `context` tokens each."""
 
@@ -92,16 +108,16 @@ class DecodeStack:
         self.delta.zero_()
         for layer, (k_cache, v_cache) in zip(self.weights.layers, self.caches, strict=True):
             self._add_norm(layer["norm1"])
-            self._product(self.normed, layer["qkv"], self.qkv)
+            product(self.normed, layer["qkv"], self.qkv)
             self._rope_append(k_cache, v_cache)
             attended = self._attention(k_cache, v_cache).view(self.batch, -1)
-            self._product(attended, layer["out"], self.delta)
+            product(attended, layer["out"], self.delta)
             self._add_norm(layer["norm2"])
-            self._product(self.normed, layer["gate_up"], self.gate_up)
+            product(self.normed, layer["gate_up"], self.gate_up)
             self._silu_product()
-            self._product(self.mlp, layer["down"], self.delta)
+            product(self.mlp, layer["down"], self.delta)
         self._add_norm(self.weights.layers[0]["norm1"])
-        self._product(self.normed, self.weights.head, self.logits)
+        product(self.normed, self.weights.head, self.logits)
         return self.logits
 
     def graph(self) -> Callable[[], None]:
@@ -117,21 +133,6 @@ class DecodeStack:
         with torch.cuda.graph(graph):
             self.step()
         return graph.replay
-
-    def _product(self, x: "Tensor", weight: "Tensor", out: "Tensor") -> None:
-        """out = x @ weight.T"""
-        import torch
-
-        width, inner = weight.shape
-        depth = 128 if inner % 128 == 0 else 64
-        if x.shape[0] > SKINNY_TOKENS or width % 64 or inner % depth:
-            torch.mm(x, weight.T, out=out)
-            return
-        from .decode_stack_kernels import skinny_product_kernel
-
-        skinny_product_kernel[(width // 64,)](
-            x, weight, out, x.shape[0], inner, width, TOKENS=SKINNY_TOKENS, ROWS=64, DEPTH=depth, STAGES=5, num_warps=4
-        )
 
     def _add_norm(self, weight: "Tensor") -> None:
         from .decode_stack_kernels import add_rms_norm_kernel
