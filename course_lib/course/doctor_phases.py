@@ -40,7 +40,7 @@ def _ability(phase: Phase, machine: Machine) -> tuple[Level, str]:
     if machine.torch is None or machine.torch_error:
         return Level.READ_ONLY, "torch does not import here"
     if phase.needs_triton and machine.triton is None:
-        return Level.READ_ONLY, _no_triton(phase, machine)
+        return Level.READ_ONLY if phase.built_on_triton else Level.EMULATED, _no_triton(phase, machine)
     if not machine.gpus:
         kernels = "kernels run in Triton's interpreter (docs/no-gpu.md); " if phase.needs_triton else ""
         return Level.EMULATED, f"no GPU: {kernels}{_WAITS}"
@@ -56,7 +56,7 @@ _WAITS = "timed points wait"
 
 def _on_gpu(phase: Phase, gpu: Gpu) -> tuple[Level, str]:
     if gpu.capability < BF16:
-        if phase.needs_triton:
+        if phase.built_on_triton:
             why = "no bf16, and tl.dot uses no tensor cores there since Triton 3.3"
             return Level.EMULATED, f"{gpu.name}: kernels run in fp16 ({why}); {_WAITS} for a newer GPU"
         return Level.FULL, f"{gpu.name}: roofs are measured in fp16; it has no bf16"

@@ -1,9 +1,11 @@
 """The lines that `lab.start` prints: which phase, which machine, what waits for another one."""
 
 import platform
+from collections.abc import Sequence
 
 from .. import __version__
 from ..exercises import exercises_of, phase
+from ..grading.exercise import Exercise
 from ..interpreter import after_import, entry
 
 
@@ -31,6 +33,16 @@ def greeting(phase_number: int) -> str:
     triton = entry.state()
     if this.needs_triton or triton.mode == "too late":
         lines.append(triton.reason)
+        if triton.mode == "no triton":
+            lines.append(_without_triton(exercises))
         if triton.mode == "interpreter" and not after_import.refusal:
             lines.append("How far that can be trusted, and how to look into a kernel (lab.trace): docs/no-gpu.md")
     return "\n".join(filter(None, [*lines, after_import.refusal]))
+
+
+def _without_triton(exercises: Sequence[Exercise]) -> str:
+    """Which exercises can still be done where there is no Triton (macOS and native Windows)."""
+    kernels = [e.id for e in exercises if "triton" in e.may_import]
+    others = len(exercises) - len(kernels)
+    runs = "there is none without kernels" if not others else f"the other {others} run" if others > 1 else "the other one runs"
+    return f"{', '.join(kernels)} {'is' if len(kernels) == 1 else 'are'} about kernels, which can be read; {runs}."

@@ -10,14 +10,15 @@ class Phase:
     title: str
     goal: str
     weeks: str
-    needs_triton: bool
+    needs_triton: bool  # some of its exercises are kernels
+    built_on_triton: bool = False  # most are, so that without Triton there is little but to read
 
 
 PHASES = (
-    Phase(1, "phase1_roofline", "The roofline", "say how fast a step can be, before running it", "1-2", False),
-    Phase(2, "phase2_attention", "FlashAttention and paged KV", "build attention and the KV memory under it", "3-5", True),
-    Phase(3, "phase3_quant", "Quantisation", "trade bits for speed, and know what it costs", "6-8", True),
-    Phase(4, "phase4_serving", "Serving", "assemble the engine and serve within a latency target", "9-12", True),
+    Phase(1, "phase1_roofline", "The roofline", "say how fast a step can be, before running it", "1-2", True),
+    Phase(2, "phase2_attention", "FlashAttention and paged KV", "build attention and the KV memory under it", "3-5", True, True),
+    Phase(3, "phase3_quant", "Quantisation", "trade bits for speed, and know what it costs", "6-8", True, True),
+    Phase(4, "phase4_serving", "Serving", "assemble the engine and serve within a latency target", "9-12", True, True),
 )
 
 

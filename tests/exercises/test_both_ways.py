@@ -2,6 +2,7 @@
 
 import ast
 import inspect
+import linecache
 import subprocess
 import sys
 import textwrap
@@ -36,6 +37,8 @@ def notebook_with(known, answer):
 def entry_of(notebook, known):
     space = {"__name__": "notebook"}
     for cell in cells_for(notebook, known):
+        lines = cell.source.splitlines(keepends=True)
+        linecache.cache[cell.name] = (len(cell.source), None, lines, cell.name)  # a kernel's text is read from there
         exec(compile(cell.source, cell.name, "exec"), space)
     return space[known.entry]
 

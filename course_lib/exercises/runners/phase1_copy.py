@@ -1,10 +1,156 @@
-"""Exercise 1.4: calls of the learner's copy kernel."""
+"""Exercise 1.4: calls of the learner's copy kernel, and what it does with a gigabyte on a GPU.
 
+Where there is a GPU the tensors lie on it, so that the kernel is compiled; elsewhere it is interpreted.
+"""
+
+import statistics
 from typing import Any
+
+import torch
 
 __course_runner__ = True  # messages name the learner's line, not one of this file
 
+COPY_BYTES = 2**30  # far beyond any L2: reading it again finds nothing in the cache
+ROUNDS = 15
+AHEAD_CYCLES = 1_000_000  # about half a millisecond
+FAR = 2**31  # elements; one byte each
+TAIL_BYTES = 2**16
+
 
 def copy_into(entry: Any, case: dict) -> Any:
-    """The learner's copy kernel, into a buffer of the judge's."""
+    """The learner's copy, into a buffer of the judge's."""
+    if torch.cuda.is_available():
+        case["x"], case["out"] = case["x"].cuda(), case["out"].cuda()
     return entry(case["x"], case["out"])
+
+
+def copy_between_neighbours(entry: Any, case: dict) -> dict:
+    """x and out are views in the middle of longer buffers, whose other elements hold case["poison"]."""
+    x, before, poison = case["x"], case["before"], case["poison"]
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    source, target = (torch.full((before + x.numel() + case["after"],), poison, dtype=x.dtype, device=device) for _ in range(2))
+    place = slice(before, before + x.numel())
+    source[place] = x
+    returned = entry(source[place], target[place])
+    return {"returned": returned, "out": target[place], "before": target[:before], "after": target[place.stop :]}
+
+
+def copy_refused(entry: Any, case: dict) -> dict:
+    """What the learner's function says about tensors that it is to refuse; None when it copied."""
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    x, out = (_laid_out(case[name].to(device), case["layout"].get(name, "")) for name in ("x", "out"))
+    try:
+        entry(x, out)
+    except ValueError as error:
+        return {"refused": str(error)}
+    return {"refused": None}
+
+
+def _laid_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:
+    if layout == "every second":
+        return tensor[::2]
+    return tensor.T if layout == "transposed" else tensor
+
+
+def copy_on_this_device(entry: Any, case: dict) -> dict:
+    """Time the learner's copy of 1 GiB against torch's, in turns; x has fresh content before each and is compared after it."""
+    if not torch.cuda.is_available():
+        return {"blocked": "needs a CUDA device, and this machine shows none"}
+    torch.manual_seed(case["seed"])
+    device = torch.cuda.get_device_name()
+    row = next((row for row in case["sheet"] if device.removeprefix("NVIDIA ").strip() in row["names"]), None)
+    for _ in range(2):  # a share of the roof beyond belief is measured once more
+        own, theirs, wrong, operations = _rounds(entry)
+        rates, torch_rates = ([2 * COPY_BYTES / seconds / 1e9 for seconds in side] for side in (own, theirs))
+        rate, torch_rate = statistics.median(rates), statistics.median(torch_rates)
+        roof_share = rate / (row["hbm_gb_per_s"] if row else torch_rate)
+        if roof_share <= 1.05:
+            break
+    of_the_sheet = f", {roof_share:.2f} of the sheet's {row['hbm_gb_per_s']:.0f}" if row else ""
+    return {
+        "device": device,
+        "peer": f"torch's copy_ ({torch_rate:.0f} GB/s; yours {rate:.0f}{of_the_sheet})",
+        "ratios": [peer / mine for peer, mine in zip(theirs, own, strict=True)],
+        "roof_share": roof_share,
+        "copy_gb_per_s": rate,
+        "copy_gb_per_s_spread": [min(rates), max(rates)],
+        "torch_gb_per_s": torch_rate,
+        "rounds": len(own),
+        "wrong_rounds": wrong,
+        "torch_operations": operations,
+        "far": _beyond_int32(entry),
+    }
+
+
+def _rounds(entry: Any) -> tuple[list[float], list[float], int, list[str]]:
+    """-> (own seconds, torch's seconds, rounds whose result was wrong, what torch did in the learner's function)."""
+    x = torch.empty(COPY_BYTES // 4, dtype=torch.int32, device="cuda").random_()
+    ours, peers = torch.empty_like(x), torch.empty_like(x)
+
+    def mine() -> None:
+        entry(x, ours)
+
+    def peer() -> None:
+        peers.copy_(x)
+
+    for call in (mine, peer, mine, peer):  # compile, tune, warm up
+        call()
+    operations = _torch_operations(mine)
+    own: list[float] = []
+    theirs: list[float] = []
+    wrong = 0
+    for turn in range(ROUNDS):
+        sides = [(mine, own, ours), (peer, theirs, peers)]
+        for call, seconds, target in sides[:: 1 if turn % 2 else -1]:
+            seconds.append(_seconds(call, x, target))
+            wrong += int(call is mine and not torch.equal(x, ours))
+    return own, theirs, wrong, operations
+
+
+def _seconds(call: Any, x: torch.Tensor, target: torch.Tensor) -> float:
+    """Device seconds of one call. The device is kept busy before it, so that no time of the host's lies between the marks; and
+    x gets its content last, so that a copy which does not wait for the stream copies what was there before."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    torch.cuda._sleep(AHEAD_CYCLES)
+    target.zero_()
+    x.random_()
+    start.record()
+    call()
+    end.record()
+    end.synchronize()
+    return start.elapsed_time(end) / 1e3
+
+
+def _torch_operations(call: Any) -> list[str]:
+    """Names of the torch operations inside a call that move or compute values. Views, new memory and one value are free."""
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    free = {"empty", "empty_like", "new_empty", "empty_strided", "zero_", "fill_", "view", "_unsafe_view", "reshape", "slice",
+            "select", "as_strided", "detach", "alias", "t", "transpose", "unsqueeze", "squeeze", "expand"}  # fmt: skip
+    seen: set[str] = set()
+
+    class Look(TorchDispatchMode):
+        def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.add(operation.overloadpacket.__name__)
+            return operation(*args, **(kwargs or {}))
+
+    with Look():
+        call()
+    return sorted(seen - free)
+
+
+def _beyond_int32(entry: Any) -> str:
+    """Copy a little more than 2**31 bytes -> "right", "wrong", or why it was not tried.
+
+    Before each tensor lie 2**31 bytes of ours: an offset that wraps around to a negative one meets memory that is there.
+    """
+    n = FAR + TAIL_BYTES
+    if torch.cuda.mem_get_info()[0] < 2 * (FAR + n) + 2**30:
+        return f"not tried: {(2 * (FAR + n) + 2**30) / 1e9:.1f} GB must be free"
+    source, target = (torch.zeros(FAR + n, dtype=torch.int8, device="cuda") for _ in range(2))
+    x, out = source[FAR:], target[FAR:]
+    x.random_(1, 100)
+    entry(x, out)
+    torch.cuda.synchronize()
+    parts = [slice(first, first + 2**28) for first in range(0, n, 2**28)]
+    return "right" if all(torch.equal(x[part], out[part]) for part in parts) and not target[:FAR].any() else "wrong"

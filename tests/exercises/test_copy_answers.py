@@ -1,0 +1,59 @@
+"""Exercise 1.4 against many answers at once: their launches are replayed by one process, where one each would take a minute."""
+
+import pytest
+
+from course_lib.exercises import exercise
+from course_lib.exercises.runners import phase1_copy as runner
+from course_lib.grading.inside.attempt import attempt
+from course_lib.grading.judging import conclude, plan
+from course_lib.grading.launches import with_launch_evidence
+from course_lib.grading.outcome import State
+from course_lib.interpreter.recorded.recording import record
+
+from .answers.phase1 import copy as answers
+
+WRONG = dict(answers.MORE_WRONG)
+SAYS = {  # what a learner reads, where the words are the point
+    answers.by_torch: "your function launched no kernel",
+    answers.dummy_kernel: "torch or numpy made it, outside of them",
+    answers.no_mask: "Mask such lanes off, as in mask=index < n",
+    answers.programs_share_a_block: "Give each program its own elements",
+    answers.reads_twice: "loaded_bytes: ",
+    answers.into_new_memory: "Copy into the `out` that you were given.",
+    answers.small_blocks: "sm_80: the widest load of a thread is 4 bytes, 16 are possible",
+    answers.made_contiguous: "where a ValueError was asked for",
+    answers.any_length: "cannot store to out_ptr[99]",
+}
+
+
+@pytest.fixture(scope="module")
+def verdicts(tmp_path_factory):
+    """answer -> verdict."""
+    known, each = exercise("1.4"), [*WRONG, *answers.MORE_RIGHT]
+    jobs = plan(known, "check", seed=11)
+    made = []
+    for answer in each:
+        for job in jobs:
+            criterion = known.criteria[job.criterion]
+            recorder = record if criterion.launches else None
+            made.append(attempt(getattr(runner, criterion.run), answer, job.case, None, recorder))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COURSE_COMPILE_CACHE", str(tmp_path_factory.mktemp("reports")))
+        made = with_launch_evidence(known, "check", jobs * len(each), made, runner, cached=True)
+    parts = [made[place : place + len(jobs)] for place in range(0, len(made), len(jobs))]
+    return {answer: conclude(known, "check", jobs, part) for answer, part in zip(each, parts, strict=True)}
+
+
+@pytest.mark.compile
+@pytest.mark.parametrize("answer", WRONG, ids=lambda a: a.__name__)
+def test_a_wrong_copy_fails_exactly_the_criteria_it_breaks(verdicts, answer):
+    outcomes = verdicts[answer].outcomes
+    assert {o.name for o in outcomes if o.state is State.FAILED} == WRONG[answer], [(o.name, o.reason) for o in outcomes]
+    assert SAYS.get(answer, "") in " ".join(f"{o.reason} {o.hint}" for o in outcomes)
+
+
+@pytest.mark.compile
+@pytest.mark.parametrize("answer", answers.MORE_RIGHT, ids=lambda a: a.__name__)
+def test_a_right_copy_passes_however_it_is_written(verdicts, answer):
+    outcomes = verdicts[answer].outcomes
+    assert [o.state for o in outcomes] == [State.PASSED] * 5, [(o.name, o.reason) for o in outcomes]
