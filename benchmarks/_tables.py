@@ -39,15 +39,22 @@ def table(name: str, rows: str = "") -> str:
     if not picked:
         cases = ", ".join(row["case"] for row in result["rows"][:5])
         raise ValueError(f"no row of {name} matches {rows!r}; its cases are: {cases}, ...")
-    peers = {row["peer_name"] for row in picked}
+    peers = {row["peer_name"] for row in picked} - {None}
     peer = peers.pop() if len(peers) == 1 else "peer"
     lines = [f"| case | unit | ours | {peer} | ratio |", "|---|---|--:|--:|--:|"]
-    lines += [f"| {r['case']} | {r['unit']} | {_number(r['ours'])} | {_number(r['peer'])} | {r['ratio']:.3f} |" for r in picked]
+    for r in picked:
+        lines.append(f"| {r['case']} | {r['unit']} | {_number(r['ours'])} | {_number(r['peer'])} | {_ratio(r['ratio'])} |")
     return "\n".join([*lines, "", _caption(result, path), ""])
 
 
-def _number(value: float) -> str:
+def _number(value: float | None) -> str:
+    if value is None:
+        return "-"
     return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.3g}"
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
 
 
 def _caption(result: dict[str, Any], path: Path) -> str:

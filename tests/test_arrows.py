@@ -12,7 +12,7 @@ LOWER = {  # part -> the parts that it may import, when it is loaded or later
     "telemetry": set(),
     "workloads": set(),
     "roofline": set(),
-    "hardware": {"timing"},
+    "hardware": {"timing", "workloads"},
     "claims": set(),
     "interpreter": {"hardware"},
     "grading": {"interpreter"},

@@ -19,6 +19,7 @@ def result(tmp_path, monkeypatch):
     rows = [
         row | {"case": "a", "ours": 1, "peer": 2, "ratio": 0.5},
         row | {"case": "b", "ours": 12345, "peer": 12345, "ratio": 1.0},
+        row | {"case": "no peer", "ours": 2.5, "peer": None, "peer_name": None, "ratio": None},
     ]
     content = {
         "device": "a GPU",
@@ -47,6 +48,12 @@ def test_a_table_shows_the_rows_picked_and_nothing_outside_it_changes(result):
     assert "| a |" not in made
     assert "old" not in made
     assert tables.with_tables(made) == made
+
+
+def test_a_row_without_a_peer_has_a_dash_for_it(result):
+    made = tables.table("gpu/speed", "^(b|no peer)$")
+    assert "| case | unit | ours | ncu | ratio |" in made
+    assert "| no peer | sectors | 2.5 | - | - |" in made
 
 
 def test_a_result_whose_source_changed_is_marked_stale(result):

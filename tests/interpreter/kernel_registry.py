@@ -13,7 +13,9 @@ from triton.experimental.gluon import language as gl
 from triton.experimental.gluon.nvidia.hopper import TensorDescriptor as GluonDescriptor
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from course_lib.hardware.roofs_kernels import copy_words_kernel
 from course_lib.interpreter.compiled import DEFAULT_TARGETS, Launch
+from course_lib.workloads.read_curve_kernel import read_kernel
 from course_lib.workloads.spin_kernel import spin_kernel
 from tests.interpreter import kernel_registry_small, kernel_registry_workloads
 from tests.interpreter.kernels.copy import copy_kernel
@@ -78,6 +80,9 @@ def claims() -> Iterator[tuple[str, Launch]]:
     yield "device descriptor", Launch(device_descriptor_kernel, (wide, wide, 64, 64, 32, 32), {}, every)
     tile = GluonDescriptor(wide, [64, 64], [64, 1], [64, 64], gl.NVMMASharedLayout.get_default_for([64, 64], gl.float16))
     yield "gluon tile", Launch(gluon_tile_kernel, (tile, tile, tile), {"num_warps": 4}, ("sm_90",))
+    words = empty(2**20, dtype=torch.int32)
+    yield "roofs copy", Launch(copy_words_kernel, (words, words, 2**20, 4096), {"num_warps": 8}, every)
+    yield "roofs read", Launch(read_kernel, (words, words, 2**20, 4096), {"num_warps": 8}, every)
     spin_targets = tuple(name for name in every if name.startswith("sm_"))  # it reads NVIDIA's clock register
     yield "spin", Launch(spin_kernel, (empty(1, dtype=torch.int64), 3_000_000_000), {"num_warps": 1}, spin_targets)
     yield from kernel_registry_small.launches()
