@@ -61,9 +61,10 @@ def joules_between(samples: Sequence[Sample], start: float, end: float) -> float
 
 
 def mean_of_gpm(samples: Sequence[Sample], start: float, end: float, name: str) -> float | None:
-    """Mean over the window, weighted with time; None when any part of the window has no GPM."""
+    """Mean over the window, weighted with time; None when any part of the window has no GPM, or no samples."""
     parts = list(_parts(samples, start, end, lambda sample: sample["gpm"] and sample["gpm"][name]))
-    return None if any(value is None for _, value in parts) else _weighted(parts)
+    covered = samples[0]["seconds"] <= start and end <= samples[-1]["seconds"]
+    return _weighted(parts) if covered and all(value is not None for _, value in parts) else None
 
 
 def _counter_at(used: Sequence[tuple[float, int]], moment: float) -> float:
