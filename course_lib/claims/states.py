@@ -50,7 +50,7 @@ class Measured:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """One part of a check and how it stands; exactly one of the last three is there, none when it is not checked here."""
+    """One part of a check and how it stands. A part that a device answered may have a test as well; its state is MEASURED."""
 
     check: Check
     state: PartState
@@ -75,12 +75,10 @@ def _of(claim: Claim, check: Check) -> Evidence:
     if check.kind == "py":
         done = evaluate_check(check)
         return Evidence(check, PartState.HOLDS if done.holds else PartState.FAILS, evaluated=done)
-    if found := _entries(claim, check, "measured"):
-        rows = (Measured(**{key: value for key, value in entry.items() if key != "part"}) for entry in found)
-        return Evidence(check, PartState.MEASURED, measured=tuple(rows))
-    if found := _entries(claim, check, "tested"):
-        return Evidence(check, PartState.TESTED, test=found[0]["test"])
-    return Evidence(check, PartState.NOT_HERE)
+    test = "".join(entry["test"] for entry in _entries(claim, check, "tested")[:1])
+    rows = [{key: value for key, value in entry.items() if key != "part"} for entry in _entries(claim, check, "measured")]
+    state = PartState.MEASURED if rows else PartState.TESTED if test else PartState.NOT_HERE
+    return Evidence(check, state, test=test, measured=tuple(Measured(**row) for row in rows))
 
 
 def _entries(claim: Claim, check: Check, name: str) -> list[dict[str, str]]:

@@ -31,7 +31,7 @@ def claims_json(claims: Sequence[Claim]) -> dict[str, Any]:
             if part.test:
                 found["test"] = part.test
             if part.measured:
-                found["measured"] = came
+                found["measured"] = came  # the sentences, with their numbers
             parts.append(found)
         rows.append(claim.to_json() | {"evidence": parts})
     counts = count(claims, "")

@@ -37,11 +37,8 @@ def marks(claim: Claim) -> str:
 def _told(part: Evidence) -> tuple[str, str]:
     if part.evaluated is not None:
         return _arithmetic(part)
-    if part.state is PartState.MEASURED:
-        return str(part.check), "; ".join(_sentence(one) for one in part.measured)
-    if part.state is PartState.TESTED:
-        return str(part.check), f"tested, {_claim_of_test(part.test)}"
-    return str(part.check), str(part.state)
+    found = [_sentence(one) for one in part.measured] + ([f"tested, {_claim_of_test(part.test)}"] if part.test else [])
+    return str(part.check), "; ".join(found) or str(part.state)
 
 
 def _arithmetic(part: Evidence) -> tuple[str, str]:

@@ -63,13 +63,17 @@ def test_what_nobody_checked_says_so():
 
 def test_a_part_that_is_in_measured_is_measured(monkeypatch):
     entry = {"part": "gpu", "result": "ridge", "case": "copy of 1 GiB", "sentence": "{ours:.0f} {unit} on {device}"}
-    table = {"measured": {"C032": [entry, entry]}, "tested": {}}
+    table = {"measured": {"C032": [entry, entry], "C061": [entry | {"part": "cpu/gpu"}]}, "tested": entries("tested")}
     monkeypatch.setattr("course_lib.claims.states.entries", table.__getitem__)
     (part,) = claims.evidence(claims.claim("C032"))
     assert part.state is PartState.MEASURED
     assert len(part.measured) == 2
+    assert part.test == ""
     row = {row["case"]: row for row in recorded("ridge")["rows"]}["copy of 1 GiB"]
     assert part.measured[0].told(recorded) == f"{row['ours']:.0f} GB/s on NVIDIA H200"
+    (both,) = claims.evidence(claims.claim("C061"))
+    assert (both.state, len(both.measured)) == (PartState.MEASURED, 1)
+    assert both.test.endswith("_is_initialised")
     py, gpu = claims.evidence(claims.claim("C033"))
     assert (py.state, gpu.state) == (PartState.HOLDS, PartState.NOT_HERE)
 

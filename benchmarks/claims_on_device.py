@@ -1,0 +1,85 @@
+"""What phase 1 claims about a GPU's properties, asked of this one: capability, shared memory, L2, temperature, bare NVML.
+
+course_lib/claims/measured.toml names the rows. A property that the device does not give has no row.
+"""
+
+import subprocess
+import sys
+from typing import Any
+
+from course_lib.hardware import find_spec
+
+from ._result import write_result
+
+SOURCES = ("benchmarks/claims_on_device.py", "course_lib/hardware/gpus.toml")
+ASK_NVML_AT_ONCE = """
+import pynvml
+try:
+    pynvml.nvmlDeviceGetUtilizationRates(pynvml.nvmlDeviceGetHandleByIndex(0))
+    print(0)
+except pynvml.NVMLError as error:
+    print(error.value)
+"""
+SLOWDOWN = "slowdown temperature"
+
+
+def main() -> int:
+    import torch
+
+    if not torch.cuda.is_available():
+        print("blocked: needs a CUDA device")
+        return 1
+    properties = torch.cuda.get_device_properties(0)
+    rows = property_rows(properties, find_spec(properties.name))
+    rows.append(_row("NVML asked before nvmlInit", "return code", nvml_code_without_init()))
+    rows += slowdown_rows()
+    for row in rows:
+        print(f"{row['case']:<34}{row['ours']:>10g} {row['unit']}")
+    print(write_result("claims_on_device", rows, SOURCES))
+    return 0
+
+
+def property_rows(properties: Any, sheet: Any) -> list[dict[str, Any]]:
+    """properties: of torch.cuda.get_device_properties; sheet: GpuSpec or None. Sizes in KB of 2**10 and MB of 2**20 bytes."""
+    l2_mb = properties.L2_cache_size / 2**20
+    block_kb = properties.shared_memory_per_block_optin / 2**10
+    sm_kb = properties.shared_memory_per_multiprocessor / 2**10
+    sms = properties.multi_processor_count
+    return [
+        _row("compute capability", "", float(f"{properties.major}.{properties.minor}")),
+        _row("shared memory of a block, opt-in", "KB", block_kb, getattr(sheet, "smem_per_block_kb", None)),
+        _row("shared memory of an SM", "KB", sm_kb, getattr(sheet, "smem_per_sm_kb", None)),
+        _row("L2 of the chip", "MB", l2_mb, getattr(sheet, "l2_mb", None)),
+        _row("L2 over SMs", "MB", l2_mb / sms),
+        _row("SMs", "", float(sms), getattr(sheet, "sms", None)),
+    ]
+
+
+def nvml_code_without_init() -> int:
+    """NVML's return code for a query in a process that never called nvmlInit: 1 is "uninitialised", 0 would be an answer."""
+    run = subprocess.run([sys.executable, "-c", ASK_NVML_AT_ONCE], capture_output=True, text=True, check=True, timeout=60)
+    return int(run.stdout)
+
+
+def slowdown_rows() -> list[dict[str, Any]]:
+    """The temperature at which the driver slows this device down, in degrees Celsius, where NVML gives it."""
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
+        degrees = pynvml.nvmlDeviceGetTemperatureThreshold(handle, pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN)
+        pynvml.nvmlShutdown()
+    except pynvml.NVMLError as error:
+        print(f"no {SLOWDOWN}: {error}")
+        return []
+    return [_row(SLOWDOWN, "C", float(degrees))]
+
+
+def _row(case: str, unit: str, ours: float, peer: float | None = None) -> dict[str, Any]:
+    return {"case": case, "unit": unit, "ours": ours, "peer": peer, "peer_name": "data sheet" if peer else None,
+            "ratio": ours / peer if peer else None, "roof_share": None, "spread": None}  # fmt: skip
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
