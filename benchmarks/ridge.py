@@ -1,4 +1,4 @@
-"""The measured ridge point of this device against the data sheet's: a bf16 matrix product and a copy, in one run."""
+"""The measured ridge point of this device against the data sheet's: a bf16 (or fp16) product and a copy, in one run."""
 
 import torch
 
@@ -23,9 +23,9 @@ def main() -> int:
         return 1
     spec = find_spec(evidence["device"])
     rows = [
-        _row("bf16 product 8192^3", "TFLOP/s", evidence["bf16_tflops"], spec.bf16_tflops, evidence["bf16_tflops_spread"]),
+        _row(f"{spec.half_precision} product 8192^3", "TFLOP/s", evidence["tflops"], spec.half_tflops, evidence["tflops_spread"]),
         _row("copy of 1 GiB", "GB/s", evidence["copy_gb_per_s"], spec.hbm_gb_per_s, evidence["copy_gb_per_s_spread"]),
-        _row("ridge", "FLOP/byte", float(evidence["ridge"]), spec.bf16_tflops * 1e3 / spec.hbm_gb_per_s, None),
+        _row("ridge", "FLOP/byte", float(evidence["ridge"]), spec.half_tflops * 1e3 / spec.hbm_gb_per_s, None),
     ]
     for row in rows:
         print(f"{row['case']:<22}{row['ours']:>9.1f} {row['unit']:<10} sheet {row['peer']:>8.1f}  ratio {row['ratio']:.3f}")

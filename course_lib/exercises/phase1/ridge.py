@@ -80,7 +80,12 @@ def _device_cases(seed: int) -> list[Case]:
 
     case = _random_case("this device", 2, 2, torch.Generator().manual_seed(seed))
     sheet = [
-        {"names": list(gpu.names), "bf16_tflops": gpu.bf16_tflops, "hbm_gb_per_s": gpu.hbm_gb_per_s}
+        {
+            "names": list(gpu.names),
+            "precision": gpu.half_precision,
+            "peak_tflops": gpu.half_tflops,
+            "hbm_gb_per_s": gpu.hbm_gb_per_s,
+        }
         for gpu in all_specs().values()
     ]
     return [case | {"sheet": sheet}]
@@ -92,7 +97,7 @@ def _confirm_device(case: Case, evidence: Any) -> Mistake | None:
     from ...grading.compare import compare_tensor
     from ...roofline import ridge_points
 
-    measured = [[evidence["bf16_tflops"]]], [evidence["copy_gb_per_s"]]
+    measured = [[evidence["tflops"]]], [evidence["copy_gb_per_s"]]
     expected = ridge_points(*(torch.tensor(values, dtype=torch.float64) for values in measured))
     return compare_tensor(evidence["ridge"], expected, rtol=RTOL)
 

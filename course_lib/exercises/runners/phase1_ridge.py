@@ -20,30 +20,32 @@ def ridge_points(entry: Any, case: dict) -> Any:
 
 
 def ridge_of_this_device(entry: Any, case: dict) -> dict:
-    """Measure a bf16 matrix product and a copy here and now, and let the learner's function make a ridge point of them."""
+    """Measure a matrix product and a copy here and now, and let the learner's function make a ridge point of them.
+
+    The product is in bf16; in fp16 on a chip that has no bf16, such as a T4.
+    """
     if not torch.cuda.is_available():
         return {"blocked": "needs a CUDA device, and this machine shows none"}
     device = torch.cuda.get_device_name()
     row = next((row for row in case["sheet"] if device.removeprefix("NVIDIA ").strip() in row["names"]), None)
     if row is None:
         return {"blocked": f"gpus.toml has no row for {device}; add one, with its source, to compare with"}
-    if row["bf16_tflops"] is None:
-        return {"blocked": f"the {device} has no bf16 arithmetic, and this part measures a bf16 product"}
     for _ in range(2):  # a share of the roof beyond belief is measured once more
-        tflops, copy_gb_per_s = _measure_matmul(), _measure_copy()
+        tflops, copy_gb_per_s = _measure_matmul(row["precision"]), _measure_copy()
         peak, bandwidth = statistics.median(tflops), statistics.median(copy_gb_per_s)
-        roof_share = max(peak / row["bf16_tflops"], bandwidth / row["hbm_gb_per_s"])
+        roof_share = max(peak / row["peak_tflops"], bandwidth / row["hbm_gb_per_s"])
         if roof_share <= 1.05:
             break
     ridge = entry(torch.tensor([[peak]], dtype=torch.float64), torch.tensor([bandwidth], dtype=torch.float64))
-    here, sheet = peak * 1e3 / bandwidth, row["bf16_tflops"] * 1e3 / row["hbm_gb_per_s"]
+    here, sheet = peak * 1e3 / bandwidth, row["peak_tflops"] * 1e3 / row["hbm_gb_per_s"]
     return {
         "device": device,
         "peer": f"the sheet's bandwidth, a ridge of {here:.0f} FLOP/byte where the sheet has {sheet:.0f},",
         "ratios": [bandwidth / row["hbm_gb_per_s"]],
         "roof_share": roof_share,
-        "bf16_tflops": peak,
-        "bf16_tflops_spread": [min(tflops), max(tflops)],
+        "precision": row["precision"],
+        "tflops": peak,
+        "tflops_spread": [min(tflops), max(tflops)],
         "copy_gb_per_s": bandwidth,
         "copy_gb_per_s_spread": [min(copy_gb_per_s), max(copy_gb_per_s)],
         "ridge": ridge,
@@ -71,9 +73,10 @@ def _seconds(call: Any, repeats: int) -> list[float]:
     return [start.elapsed_time(end) / 1e3 for start, end in marks]
 
 
-def _measure_matmul() -> list[float]:
-    """TFLOP/s of a bf16 product of random data (zeros draw less power and run faster)."""
-    a, b = (torch.randn(MATMUL_SIZE, MATMUL_SIZE, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+def _measure_matmul(precision: str) -> list[float]:
+    """TFLOP/s of a product of random data (zeros draw less power and run faster)."""
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[precision]
+    a, b = (torch.randn(MATMUL_SIZE, MATMUL_SIZE, device="cuda", dtype=dtype) for _ in range(2))
     out = torch.empty_like(a)
     return [2 * MATMUL_SIZE**3 / seconds / 1e12 for seconds in _seconds(lambda: torch.matmul(a, b, out=out), 20)]
 
