@@ -156,7 +156,7 @@ asserts = spoiled(by_blocks, "asserts", ("raise ValueError(f\"strides", "raise A
 
 ALL = {"values", "neighbours", "traffic", "compiled", "refusals"}
 # each of the others costs a process for its launches: tests/exercises/test_copy_answers.py judges them together
-WRONG = [(zeros, ALL), (returns_nothing, ALL - {"refusals"}), (whole_blocks, ALL - {"refusals"})]
+WRONG = [(zeros, ALL), (returns_nothing, ALL - {"refusals"}), (mask_one_too_short, ALL - {"refusals"})]
 MORE_WRONG = [
     (by_torch, {"values", "traffic", "compiled"}),
     (dummy_kernel, {"values", "traffic", "compiled"}),
@@ -164,7 +164,7 @@ MORE_WRONG = [
     (no_mask, {"values", "neighbours", "traffic"}),
     (store_without_mask, {"values", "neighbours", "traffic"}),
     (mask_one_too_far, {"values", "neighbours", "traffic", "compiled"}),
-    (mask_one_too_short, {"values", "neighbours", "traffic", "compiled"}),
+    (whole_blocks, {"values", "neighbours", "traffic", "compiled"}),
     (grid_rounded_down, {"values", "neighbours", "traffic"}),
     (one_place_too_low, {"values", "compiled"}),
     (programs_share_a_block, {"values", "neighbours", "traffic", "compiled"}),
