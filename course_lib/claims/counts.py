@@ -33,14 +33,13 @@ class Summary:
     @property
     def checks_text(self) -> str:
         """One sentence on the parts of the checks."""
-        total = sum(self.states.values())
         words = {
-            PartState.HOLDS: "are arithmetic and hold to the printed digits", PartState.FAILS: "are arithmetic and FAIL",
-            PartState.TESTED: "are examined by a test", PartState.MEASURED: "were measured on a device",
-            PartState.NOT_HERE: "are not checked here",
+            PartState.HOLDS: "of arithmetic, which holds to the printed digits", PartState.FAILS: "of arithmetic that FAILS",
+            PartState.TESTED: "examined by a test", PartState.MEASURED: "measured on a device",
+            PartState.NOT_HERE: "not checked here",
         }  # fmt: skip
         parts = [f"{self.states[state]} {words[state]}" for state in PartState if self.states[state]]
-        return f"Their checks have {total} parts: {', '.join(parts)}." if parts else "No claims."
+        return f"Parts of their checks: {'; '.join(parts)}." if parts else "No claims."
 
     def _repr_html_(self) -> str:
         cell = "text-align:left;padding:4px 14px 4px 0;border:none;vertical-align:baseline"

@@ -57,5 +57,5 @@ def test_a_summary_counts_every_verdict_and_every_part():
     }  # fmt: skip
     assert sum(summary.states.values()) == sum(len(one.checks) for one in claims.select(phase=1))
     assert "Phase 1 of the roadmap: 53 claims" in repr(summary)
-    assert "66 are arithmetic and hold to the printed digits" in repr(summary)
+    assert "66 of arithmetic, which holds to the printed digits" in repr(summary)
     assert ">36</td>" in summary._repr_html_()

@@ -61,5 +61,5 @@ def test_arithmetic_that_fails_fails_the_command(capsys, monkeypatch):
     monkeypatch.setattr(cli, "select", lambda **_: (broken, claims.claim("C050")))
     code, out, err = _labs(capsys)
     assert code == 1
-    assert "1 are arithmetic and FAIL" in out
+    assert "1 of arithmetic that FAILS" in out
     assert "the arithmetic of C039 does not give the number printed" in err
