@@ -212,14 +212,17 @@ def replayed(device: dict, operations: str) -> Machine:
 
 
 def real_gpu() -> Any:
-    """The same four names on CUDA. The L2 is overwritten four times over, which also keeps the device busy for a while."""
+    """The same four names on CUDA. The flush writes four times the L2, then reads, so that nothing is left to be written back."""
     l2_bytes = torch.cuda.get_device_properties(torch.cuda.current_device()).L2_cache_size
-    scratch = torch.empty(max(4 * l2_bytes, 64 * 2**20), dtype=torch.int8, device="cuda")
+    scratch = torch.empty(max(l2_bytes, 16 * 2**20), dtype=torch.float32, device="cuda")
+    half, largest = scratch[: len(scratch) // 2], torch.empty((), device="cuda")
+
+    def flush_l2() -> None:
+        scratch.zero_()
+        torch.amax(half, 0, out=largest)
+
     return SimpleNamespace(
-        Event=torch.cuda.Event,
-        synchronize=torch.cuda.synchronize,
-        flush_l2=lambda: scratch.zero_() and None,
-        perf_counter=time.perf_counter,
+        Event=torch.cuda.Event, synchronize=torch.cuda.synchronize, flush_l2=flush_l2, perf_counter=time.perf_counter
     )
 
 
