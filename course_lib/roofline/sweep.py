@@ -1,7 +1,8 @@
-"""A batch sweep on paper: step times predicted from a measured curve of read time against size, and where batching ends.
+"""A batch sweep on paper: step times predicted from measured curves of time against size, and where batching ends.
 
 Why not one bandwidth   a step is a row of kernels, each of its own size. A small one does not reach the bandwidth of a large one,
                         and none takes less than a launch. Each kernel is therefore looked up at its own size.
+Why two curves          a product streams its weight, and does more with it than a plain read: it has a curve of its own.
 Source of the limit     the intensity of a decode step tends to 2 N / (S kv) + group as the batch grows; solved for the ridge.
 """
 
@@ -33,24 +34,28 @@ def curve_seconds(curve: dict[str, "Tensor"], size_bytes: "Tensor") -> "Tensor":
 
 
 def predict_sweep(
-    kernels: dict[str, "Tensor"], curve: dict[str, "Tensor"], peak_tflops: float, limits: dict[str, "Tensor"]
+    kernels: dict[str, "Tensor"], curves: dict, peak_tflops: float, limits: dict[str, "Tensor"]
 ) -> dict[str, "Tensor"]:
     """Step times of a sweep over batches, what they are worth, and the context beyond which batching never reaches the ridge.
 
-    kernels  batch: [batches]; flops, bytes: [batches, kernels], of one call; count: [batches, kernels], calls in a step
-    curve    bytes, seconds: [points]; see curve_seconds
+    kernels  batch: [batches]; flops, bytes: [batches, kernels], of one call; count: [batches, kernels], calls in a step;
+             is_product: [kernels] bool
+    curves   "read" and "product", each a curve as curve_seconds takes it; or one curve alone, for every kernel
     limits   weights, kv_bytes, group, ridge: [models]; see context_limits
     -> step_seconds, floor_seconds, gap, tokens_per_second, tokens_per_second_per_user: [batches]; context_limit: [models]
 
     A kernel takes the longer of its arithmetic and its memory, and a step the sum over its calls. The floor knows the totals
-    only, and the rate of the curve's last point.
+    only, and the rate of the last point of the reads.
     """
     import torch
 
+    read = curves.get("read", curves)
+    memory = curve_seconds(read, kernels["bytes"])
+    if "product" in curves:
+        memory = torch.where(kernels["is_product"], curve_seconds(curves["product"], kernels["bytes"]), memory)
     flops_per_second = peak_tflops * 1e12
-    bytes_per_second = curve["bytes"][-1] / curve["seconds"][-1]
-    each = torch.maximum(kernels["flops"] / flops_per_second, curve_seconds(curve, kernels["bytes"]))
-    step = (kernels["count"] * each).sum(1)
+    bytes_per_second = read["bytes"][-1] / read["seconds"][-1]
+    step = (kernels["count"] * torch.maximum(kernels["flops"] / flops_per_second, memory)).sum(1)
     flops, moved = ((kernels["count"] * kernels[name]).sum(1) for name in ("flops", "bytes"))
     floor = torch.maximum(flops / flops_per_second, moved / bytes_per_second)
     return {

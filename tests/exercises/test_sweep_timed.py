@@ -12,8 +12,16 @@ from .answers.phase1 import sweep as answers
 
 (TIMED,) = BATCH_SWEEP.in_cell("timed")
 (CASE,) = TIMED.cases(3)
-CURVE = {"bytes": [2.0**k for k in range(12, 31, 2)], "seconds": [2.2e-6 + 2.0**k / 4.4e12 for k in range(12, 31, 2)]}
+SIZES = [2.0**k for k in range(12, 31, 2)]
+CURVES = {
+    "read": {"bytes": SIZES, "seconds": [2.2e-6 + size / 4.4e12 for size in SIZES]},
+    "product": {"bytes": SIZES, "seconds": [4.4e-6 + size / 4.2e12 for size in SIZES]},
+}
 WRONG = {answer.__name__: answer for answer, _ in answers.WRONG}
+
+
+def tables():
+    return {kind: {name: torch.tensor(values, dtype=torch.float64) for name, values in c.items()} for kind, c in CURVES.items()}
 
 
 @pytest.fixture
@@ -23,8 +31,7 @@ def device(monkeypatch):
 
     def steps(model, layers, batches, context):
         stack = next(stack for stack in CASE["stacks"] if stack["layers"] == layers)
-        curve = {name: torch.tensor(values, dtype=torch.float64) for name, values in CURVE.items()}
-        seconds = predict_sweep(stack["kernels"], curve, 800.0, CASE["limits"])["step_seconds"].tolist()
+        seconds = predict_sweep(stack["kernels"], tables(), 800.0, CASE["limits"])["step_seconds"].tolist()
         return [[s * factor["of"]] * 3 for s in seconds]
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
@@ -32,8 +39,7 @@ def device(monkeypatch):
     monkeypatch.setattr(torch.cuda, "get_device_name", lambda: factor["name"])
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (int(factor["free"]), int(140e9)))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
-    tables = {name: torch.tensor(values, dtype=torch.float64) for name, values in CURVE.items()}
-    monkeypatch.setattr(phase1_sweep, "_read_curve", lambda: tables)
+    monkeypatch.setattr(phase1_sweep, "_curves", tables)
     monkeypatch.setattr(phase1_sweep, "_measure_product", lambda: 800.0)
     monkeypatch.setattr(phase1_sweep, "_measure_steps", steps)
     return factor
@@ -60,23 +66,23 @@ def test_a_prediction_is_held_to_15_percent(device, factor, state):
     assert judged(answers.by_searching)[0].state is State[state]
 
 
-@pytest.mark.parametrize("name", ["floor_only", "one_bandwidth", "count_ignored", "zeros", "the_input", "only_the_steps"])
+@pytest.mark.parametrize("name", ["floor_only", "reads_for_everything", "count_ignored", "zeros", "the_input", "only_the_steps"])
 def test_a_wrong_prediction_fails_and_is_told_what_differs(device, name):
     finding, _ = judged(WRONG[name])
     assert finding.state is State.FAILED
-    assert "on the curve measured here" in finding.reason
+    assert "on the curves measured here" in finding.reason
 
 
 def test_an_answer_that_changes_its_tables_does_not_change_the_measurement(device):
-    def greedy(kernels, curve, peak_tflops, limits):
-        out = answers.by_searching(kernels, curve, peak_tflops, limits)
+    def greedy(kernels, curves, peak_tflops, limits):
+        out = answers.by_searching(kernels, curves, peak_tflops, limits)
         kernels["bytes"].zero_()
-        curve["seconds"].fill_(1.0)
+        curves["read"]["seconds"].fill_(1.0)
         return out
 
     finding, evidence = judged(greedy)
     assert finding.state is State.PASSED, finding.reason
-    assert evidence["curve_seconds"] == CURVE["seconds"]
+    assert evidence["curves"] == CURVES
     assert float(CASE["stacks"][0]["kernels"]["bytes"].min()) > 0
 
 

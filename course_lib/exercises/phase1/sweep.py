@@ -17,7 +17,7 @@ BAR = 0.85  # every step within 15% of its prediction; measured on an H200: benc
 def _expected(case: Case) -> dict[str, Any]:
     from ...roofline.sweep import predict_sweep
 
-    return predict_sweep(case["kernels"], case["curve"], case["peak_tflops"], case["limits"])
+    return predict_sweep(case["kernels"], case["curves"], case["peak_tflops"], case["limits"])
 
 
 def _part(output: Any, name: str) -> Any:
@@ -57,56 +57,67 @@ def _step_slips(case: Case) -> Iterator[tuple[str, Any]]:
 
     from ...roofline.sweep import curve_seconds
 
-    kernels, curve = case["kernels"], case["curve"]
+    kernels, curves = case["kernels"], case["curves"]
     flops, moved, count = (kernels[name] for name in ("flops", "bytes", "count"))
-    compute, memory = flops / (case["peak_tflops"] * 1e12), curve_seconds(curve, moved)
-    each = torch.maximum(compute, memory)
-    rate = curve["bytes"] / curve["seconds"]
-    start = float(curve["seconds"][0])
-    plain = moved / rate[-1]
+    compute = flops / (case["peak_tflops"] * 1e12)
+
+    def looked_up(look: Any, sizes: Any = moved) -> Any:
+        """Seconds of memory: look(curve, sizes) on the curve of each kernel's kind."""
+        return torch.where(kernels["is_product"], look(curves["product"], sizes), look(curves["read"], sizes))
+
+    def step(memory: Any) -> Any:
+        return (count * torch.maximum(compute, memory)).sum(1)
+
+    memory = looked_up(curve_seconds)
     total = (count * compute).sum(1), (count * memory).sum(1)
-    yield "How many times does a step call each kernel?", each.sum(1)
+    yield "How many times does a step call each kernel?", torch.maximum(compute, memory).sum(1)
     yield "A kernel cannot borrow time from another one: where is the maximum taken, and where the sum?", torch.maximum(*total)
     yield "Arithmetic and memory of one kernel go on at once. Which of the two decides?", total[0] + total[1]
     yield "Does no kernel wait for its arithmetic?", total[1]
     yield "In which unit does the peak come?", (count * torch.maximum(compute * 1e12, memory)).sum(1)
-    yield (
-        "Every kernel has a size of its own. What does the curve say at that size?",
-        (count * curve_seconds(curve, (count * moved).sum(1, keepdim=True) / count.sum(1, keepdim=True)).expand_as(moved)).sum(1),
-    )
-    yield (
-        "A kernel that is called often is read as if it were a large one.",
-        torch.maximum(count * compute, curve_seconds(curve, count * moved)).sum(1),
-    )
-    yield (
-        "These are seconds at one bandwidth. What do the smaller points of the curve say?",
-        (count * torch.maximum(compute, plain)).sum(1),
-    )
-    yield (
-        "What is the least that a kernel takes, however small it is?",
-        (count * torch.maximum(compute, torch.where(moved < curve["bytes"][0], moved / rate[0], memory))).sum(1),
-    )
-    yield (
-        "What is the least that a kernel takes, however small it is?",
-        (count * torch.maximum(compute, torch.where(moved < curve["bytes"][0], 0.0, memory))).sum(1),
-    )
-    for axes, value in (
-        ("the bandwidth, over bytes", moved / _line(curve["bytes"], rate, moved)),
-        ("the seconds, over bytes", _line(curve["bytes"], curve["seconds"], moved)),
-        ("the bandwidth, over log bytes", moved / _line(curve["bytes"].log(), rate, moved.log())),
-    ):
-        inside = torch.where(moved > curve["bytes"][-1], memory, torch.where(moved < curve["bytes"][0], start, value))
+    for every in ("read", "product"):
+        yield "There are two curves. Which kernels are read off which one?", step(curve_seconds(curves[every], moved))
+    swapped = torch.where(kernels["is_product"], curve_seconds(curves["read"], moved), curve_seconds(curves["product"], moved))
+    yield "There are two curves. Which kernels are read off which one?", step(swapped)
+    large = looked_up(curve_seconds, count * moved)
+    yield "A kernel that is called often is read as if it were a large one.", torch.maximum(count * compute, large).sum(1)
+    for hint, look in _curve_slips():
+        yield hint, step(looked_up(look))
+
+
+def _curve_slips() -> Iterator[tuple[str, Any]]:
+    """(hint, look(curve, sizes) as this slip has it)"""
+    import torch
+
+    from ...roofline.sweep import curve_seconds
+
+    least, beyond = "What is the least that a kernel takes, however small it is?", "What stays as it is beyond the last point?"
+    one_rate = "These are seconds at one bandwidth. What do the smaller points of the curve say?"
+    yield one_rate, lambda c, b: b * c["seconds"][-1] / c["bytes"][-1]
+    yield least, lambda c, b: curve_seconds(c, b) * (b / c["bytes"][0]).clamp(max=1.0)
+    yield least, lambda c, b: torch.where(b < c["bytes"][0], 0.0, curve_seconds(c, b))
+    yield least, lambda c, b: torch.where(b < c["bytes"][0], _power(c, b.clamp(min=1.0), 0), curve_seconds(c, b))
+    yield beyond, lambda c, b: torch.where(b > c["bytes"][-1], _power(c, b, -1), curve_seconds(c, b))
+    yield beyond, lambda c, b: torch.where(b > c["bytes"][-1], c["seconds"][-1], curve_seconds(c, b))
+    lines = {
+        "the bandwidth, over bytes": lambda c, b: b / _line(c["bytes"], c["bytes"] / c["seconds"], b),
+        "the seconds, over bytes": lambda c, b: _line(c["bytes"], c["seconds"], b),
+        "the bandwidth, over log bytes": lambda c, b: b / _line(c["bytes"].log(), c["bytes"] / c["seconds"], b.log()),
+    }
+    for axes, line in lines.items():
         hint = f"Between two points this is a straight line of {axes}. Along which axes is it to be one?"
-        yield hint, (count * torch.maximum(compute, inside)).sum(1)
-    if len(rate) > 1:
-        beyond, below = moved > curve["bytes"][-1], moved < curve["bytes"][0]
-        power = curve["seconds"].log().diff() / curve["bytes"].log().diff()
-        first = start * (moved.clamp(min=1) / curve["bytes"][0]) ** power[0]
-        last = curve["seconds"][-1] * (moved / curve["bytes"][-1]) ** power[-1]
-        low, high = "What is the least that a kernel takes, however small it is?", "What stays as it is beyond the last point?"
-        ends = [(low, below, first), (high, beyond, last), (high, beyond, curve["seconds"][-1].expand(moved.shape))]
-        for hint, where, value in ends:
-            yield hint, (count * torch.maximum(compute, torch.where(where, value, memory))).sum(1)
+        yield (
+            hint,
+            lambda c, b, line=line: torch.where((b > c["bytes"][0]) & (b < c["bytes"][-1]), line(c, b), curve_seconds(c, b)),
+        )
+
+
+def _power(curve: dict[str, Any], sizes: Any, end: int) -> Any:
+    """The line through the first (end 0) or last (end -1) two points on log axes, gone on."""
+    if len(curve["bytes"]) == 1:
+        return curve["seconds"].expand(sizes.shape)
+    power = (curve["seconds"].log().diff() / curve["bytes"].log().diff())[end]
+    return curve["seconds"][end] * (sizes / curve["bytes"][end]) ** power
 
 
 def _line(x: Any, y: Any, at: Any) -> Any:
@@ -141,7 +152,7 @@ def _check_floor(case: Case, output: Any) -> Mistake | None:
 def _floor_slips(case: Case) -> Iterator[tuple[str, Any]]:
     import torch
 
-    kernels, curve = case["kernels"], case["curve"]
+    kernels, curve = case["kernels"], case["curves"]["read"]
     peak, rates = case["peak_tflops"] * 1e12, curve["bytes"] / curve["seconds"]
     compute = (kernels["count"] * kernels["flops"]).sum(1) / peak
     moved = (kernels["count"] * kernels["bytes"]).sum(1)
@@ -154,6 +165,8 @@ def _floor_slips(case: Case) -> Iterator[tuple[str, Any]]:
         (kernels["count"] * torch.maximum(kernels["flops"] / peak, kernels["bytes"] / rates[-1])).sum(1),
     )
     yield "Arithmetic and memory go on at once. Which of the two times decides?", compute + moved / rates[-1]
+    product = case["curves"]["product"]
+    yield "Which of the two curves gives the rate?", torch.maximum(compute, moved * product["seconds"][-1] / product["bytes"][-1])
     yield "Which point of the curve gives the rate?", torch.maximum(compute, moved / rates[0])
     yield "Which point of the curve gives the rate?", torch.maximum(compute, moved / rates.max())
     yield "In which unit does the peak come?", torch.maximum(compute * 1e12, moved / rates[-1])
@@ -198,10 +211,13 @@ def _confirm_device(case: Case, evidence: Any) -> Mistake | None:
     import torch
 
     kernels = next(stack["kernels"] for stack in case["stacks"] if stack["layers"] == evidence["layers"])
-    curve = {name: torch.tensor(evidence[f"curve_{name}"], dtype=torch.float64) for name in ("bytes", "seconds")}
-    here = {"kernels": kernels, "curve": curve, "peak_tflops": evidence["peak_tflops"], "limits": case["limits"]}
+    curves = {
+        kind: {name: torch.tensor(values, dtype=torch.float64) for name, values in evidence["curves"][kind].items()}
+        for kind in ("read", "product")
+    }
+    here = {"kernels": kernels, "curves": curves, "peak_tflops": evidence["peak_tflops"], "limits": case["limits"]}
     if mistake := _check_step(here, evidence["output"]):
-        return Mistake(f"on the curve measured here, {mistake.reason}", mistake.hint)
+        return Mistake(f"on the curves measured here, {mistake.reason}", mistake.hint)
     return None
 
 
@@ -213,13 +229,17 @@ BATCH_SWEEP = Exercise(
     id="1.5",
     title="Batch sweep: predict, measure, explain",
     entry="predict_sweep",
-    params=("kernels", "curve", "peak_tflops", "limits"),
+    params=("kernels", "curves", "peak_tflops", "limits"),
     returns=f"dict: {PARTS}, float64",
     runner="phase1_sweep",
     seconds=240.0,  # the stack is built and measured four times
     criteria=(
         _correct(
-            "curve", "each kernel looked up at its own size: between, below and beyond the points", 2.0, curve_cases, _check_step
+            "curve",
+            "each kernel looked up at its own size on its own curve: between, below and beyond the points",
+            2.0,
+            curve_cases,
+            _check_step,
         ),
         _correct(
             "step", "a step is the sum over its kernels, each limited by arithmetic or by memory", 2.0, step_cases, _check_step
@@ -231,7 +251,7 @@ BATCH_SWEEP = Exercise(
         _correct("context limit", "the context beyond which no batch reaches the ridge", 2.0, limit_cases, _check_limit),
         Timed(
             name="this device",
-            claim="decode steps of an 8B model's layers, predicted from this device's curve to within 15%",
+            claim="decode steps of an 8B model's layers, predicted from this device's curves to within 15%",
             points=2.0,
             cases=device_cases,
             check=_check_step,

@@ -13,11 +13,11 @@ REPLAYS = 20
 
 def predict_sweep(entry: Any, case: dict) -> Any:
     """The learner's predictions for a sweep, and their context limits."""
-    return entry(case["kernels"], case["curve"], case["peak_tflops"], case["limits"])
+    return entry(case["kernels"], case["curves"], case["peak_tflops"], case["limits"])
 
 
 def sweep_of_this_device(entry: Any, case: dict) -> dict:
-    """Measure the read curve and a product, let the learner's function predict a decode stack's steps, then measure those."""
+    """Measure both curves and the peak, let the learner's function predict a decode stack's steps, then measure those."""
     if not torch.cuda.is_available():
         return {"blocked": "needs a CUDA device, and this machine shows none"}
     if torch.cuda.get_device_capability() < (8, 0):
@@ -28,17 +28,16 @@ def sweep_of_this_device(entry: Any, case: dict) -> dict:
     if stack is None:
         least = min(stack["needs_bytes"] for stack in case["stacks"])
         return {"blocked": f"{free / 1e9:.1f} GB of GPU memory are free; the smallest stack needs {least / 0.9e9:.1f}"}
-    curve, peak_tflops = _read_curve(), _measure_product()
-    given = [
-        _own_copy(table) for table in (stack["kernels"], curve, case["limits"])
-    ]  # what the answer does to them stays with it
+    curves, peak_tflops = _curves(), _measure_product()
+    # what the answer does to its tables stays with it
+    given = [_own_copy(table) for table in (stack["kernels"], curves, case["limits"])]
     predicted = entry(given[0], given[1], peak_tflops, given[2])  # before any step has run
     batches = [int(batch) for batch in case["batches"]]
     steps = _measure_steps(case["model"], stack["layers"], batches, case["context"])
     measured = [statistics.median(seconds) for seconds in steps]
     said = _seconds_said(predicted, len(batches))
     errors = [abs(p / m - 1) for p, m in zip(said, measured, strict=True)]
-    floors = _floors(stack["kernels"], curve, peak_tflops)
+    floors = _floors(stack["kernels"], curves["read"], peak_tflops)
     return {
         "device": torch.cuda.get_device_name(),
         "peer": f"a perfect prediction ({_in_words(batches, said, measured, floors)})",
@@ -50,15 +49,14 @@ def sweep_of_this_device(entry: Any, case: dict) -> dict:
         "measured_seconds": measured,
         "measured_spread": [[min(seconds), max(seconds)] for seconds in steps],
         "floor_seconds": floors,
-        "curve_bytes": curve["bytes"].tolist(),
-        "curve_seconds": curve["seconds"].tolist(),
+        "curves": {kind: {name: values.tolist() for name, values in curve.items()} for kind, curve in curves.items()},
         "peak_tflops": peak_tflops,
         "output": predicted,
     }
 
 
 def _own_copy(table: dict) -> dict:
-    return {name: value.clone() for name, value in table.items()}
+    return {name: _own_copy(value) if isinstance(value, dict) else value.clone() for name, value in table.items()}
 
 
 def _seconds_said(predicted: Any, count: int) -> list[float]:
@@ -83,11 +81,13 @@ def _floors(kernels: dict, curve: dict, peak_tflops: float) -> list[float]:
     return torch.maximum(flops / (peak_tflops * 1e12), moved / rate).tolist()
 
 
-def _read_curve() -> dict:
+def _curves() -> dict:
+    from course_lib.workloads.product_curve import measure_product_curve
     from course_lib.workloads.read_curve import measure_read_curve
 
-    curve = measure_read_curve()
-    return {name: torch.tensor(curve[name], dtype=torch.float64) for name in ("bytes", "seconds")}
+    measured = {"read": measure_read_curve(), "product": measure_product_curve()}
+    names = ("bytes", "seconds")
+    return {kind: {name: torch.tensor(curve[name], dtype=torch.float64) for name in names} for kind, curve in measured.items()}
 
 
 def _measure_product() -> float:

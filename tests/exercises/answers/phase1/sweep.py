@@ -10,17 +10,18 @@ CURVE, STEP, FLOOR, TOKENS, LIMIT = "curve", "step", "floor", "tokens", "context
 ALL = {CURVE, STEP, FLOOR, TOKENS, LIMIT}
 
 
-def one_after_another(kernels, curve, peak_tflops, limits):
+def one_after_another(kernels, curves, peak_tflops, limits):
     """Right: plain floats in loops, the way one does it on paper."""
-    sizes, times = curve["bytes"].tolist(), curve["seconds"].tolist()
     peak = peak_tflops * 1e12
-    rate = sizes[-1] / times[-1]
+    points = {kind: (curve["bytes"].tolist(), curve["seconds"].tolist()) for kind, curve in curves.items()}
+    rate = points["read"][0][-1] / points["read"][1][-1]
 
-    def seconds(size):
+    def seconds(kind, size):
+        sizes, times = points[kind]
         if size <= sizes[0]:
             return times[0]
         if size >= sizes[-1]:
-            return size / rate
+            return size * times[-1] / sizes[-1]
         i = max(k for k in range(len(sizes) - 1) if sizes[k] <= size)
         share = math.log(size / sizes[i]) / math.log(sizes[i + 1] / sizes[i])
         return times[i] * (times[i + 1] / times[i]) ** share
@@ -28,8 +29,9 @@ def one_after_another(kernels, curve, peak_tflops, limits):
     step, floor, gap, gpu_rate, user_rate, context = [], [], [], [], [], []
     for row, batch in enumerate(kernels["batch"].tolist()):
         t, flops, moved = 0.0, 0.0, 0.0
-        for f, b, c in zip(*(kernels[k][row].tolist() for k in ("flops", "bytes", "count")), strict=True):
-            t += c * max(f / peak, seconds(b))
+        columns = [kernels[k][row].tolist() for k in ("flops", "bytes", "count")]
+        for f, b, c, is_product in zip(*columns, kernels["is_product"].tolist(), strict=True):
+            t += c * max(f / peak, seconds("product" if is_product else "read", b))
             flops += c * f
             moved += c * b
         least = max(flops / peak, moved / rate)
@@ -45,19 +47,23 @@ def one_after_another(kernels, curve, peak_tflops, limits):
     return {name: torch.tensor(values, dtype=torch.float64) for name, values in zip(names, lists, strict=True)}
 
 
-def by_searching(kernels, curve, peak_tflops, limits):
+def by_searching(kernels, curves, peak_tflops, limits):
     """Right: searchsorted and torch.where, everything as tables."""
-    x, y = curve["bytes"].log(), curve["seconds"].log()
     moved = kernels["bytes"]
-    at = moved.clamp(min=float(curve["bytes"][0])).log()
-    if len(x) > 1:
-        right = torch.searchsorted(x, at).clamp(1, len(x) - 1)
-        slope = (y[right] - y[right - 1]) / (x[right] - x[right - 1])
-        within = (y[right - 1] + slope * (at - x[right - 1])).exp()
-    else:
-        within = torch.full_like(moved, float(curve["seconds"][0]))
-    rate = curve["bytes"][-1] / curve["seconds"][-1]
-    memory = torch.where(moved > curve["bytes"][-1], moved / rate, within)
+
+    def look(curve):
+        sizes, seconds = curve["bytes"], curve["seconds"]
+        x, y = sizes.log(), seconds.log()
+        at = moved.clamp(min=float(sizes[0])).log()
+        within = seconds[0].expand(moved.shape)
+        if len(x) > 1:
+            right = torch.searchsorted(x, at).clamp(1, len(x) - 1)
+            slope = (y[right] - y[right - 1]) / (x[right] - x[right - 1])
+            within = (y[right - 1] + slope * (at - x[right - 1])).exp()
+        return torch.where(moved > sizes[-1], moved * seconds[-1] / sizes[-1], within)
+
+    memory = torch.where(kernels["is_product"], look(curves["product"]), look(curves["read"]))
+    rate = curves["read"]["bytes"][-1] / curves["read"]["seconds"][-1]
     each = torch.maximum(memory, kernels["flops"] / peak_tflops / 1e12)
     step = (each * kernels["count"]).sum(-1)
     total = {k: (kernels[k] * kernels["count"]).sum(-1) for k in ("flops", "bytes")}
@@ -74,16 +80,20 @@ def by_searching(kernels, curve, peak_tflops, limits):
     }
 
 
-def through_numpy(kernels, curve, peak_tflops, limits):
+def through_numpy(kernels, curves, peak_tflops, limits):
     """Right: numpy's interp on logarithms; the ends need care, and 0 bytes have no logarithm."""
     import numpy as np
 
-    sizes, times = curve["bytes"].numpy(), curve["seconds"].numpy()
     moved, flops, count = (kernels[k].numpy() for k in ("bytes", "flops", "count"))
-    memory = np.exp(np.interp(np.log(np.maximum(moved, sizes[0])), np.log(sizes), np.log(times)))
-    memory = np.where(moved > sizes[-1], times[-1] * moved / sizes[-1], memory)
-    step = np.sum(count * np.maximum(flops / (peak_tflops * 1e12), memory), axis=1)
-    floor = np.maximum((count * flops).sum(1) / (peak_tflops * 1e12), (count * moved).sum(1) * times[-1] / sizes[-1])
+    memory = {}
+    for kind, curve in curves.items():
+        sizes, times = curve["bytes"].numpy(), curve["seconds"].numpy()
+        inside = np.exp(np.interp(np.log(np.maximum(moved, sizes[0])), np.log(sizes), np.log(times)))
+        memory[kind] = np.where(moved > sizes[-1], times[-1] * moved / sizes[-1], inside)
+    each = np.where(kernels["is_product"].numpy(), memory["product"], memory["read"])
+    step = np.sum(count * np.maximum(flops / (peak_tflops * 1e12), each), axis=1)
+    slowest = float(curves["read"]["seconds"][-1] / curves["read"]["bytes"][-1])
+    floor = np.maximum((count * flops).sum(1) / (peak_tflops * 1e12), (count * moved).sum(1) * slowest)
     w, kv, g, r = (limits[k].numpy() for k in ("weights", "kv_bytes", "group", "ridge"))
     with np.errstate(divide="ignore"):
         context = np.where(r > g, 2 * w / kv / (r - g), np.inf)
@@ -92,21 +102,26 @@ def through_numpy(kernels, curve, peak_tflops, limits):
     return {name: torch.from_numpy(np.ascontiguousarray(values)) for name, values in out.items()}
 
 
-def segment_by_segment(kernels, curve, peak_tflops, limits):
+def segment_by_segment(kernels, curves, peak_tflops, limits):
     """Right: a power law on every segment, written over the flat start; microseconds and teraflops."""
-    size, us = curve["bytes"], curve["seconds"] * 1e6
     moved = kernels["bytes"]
-    memory = torch.full(moved.shape, float(us[0]), dtype=torch.float64)
-    for i in range(size.numel() - 1):
-        power = (us[i + 1].log2() - us[i].log2()) / (size[i + 1].log2() - size[i].log2())
-        here = (moved >= size[i]) & (moved <= size[i + 1])
-        memory[here] = us[i] * (moved[here] / size[i]).pow(power)
-    beyond = moved > size[-1]
-    memory[beyond] = moved[beyond] * (us[-1] / size[-1])
+    memory = torch.empty_like(moved)
+    for column, is_product in enumerate(kernels["is_product"]):
+        curve = curves["product" if is_product else "read"]
+        size, us, here = curve["bytes"], curve["seconds"] * 1e6, moved[:, column]
+        looked = torch.full(here.shape, float(us[0]), dtype=torch.float64)
+        for i in range(size.numel() - 1):
+            power = (us[i + 1].log2() - us[i].log2()) / (size[i + 1].log2() - size[i].log2())
+            inside = (here >= size[i]) & (here <= size[i + 1])
+            looked[inside] = us[i] * (here[inside] / size[i]).pow(power)
+        beyond = here > size[-1]
+        looked[beyond] = here[beyond] * (us[-1] / size[-1])
+        memory[:, column] = looked
     compute = kernels["flops"] * 1e-6 / peak_tflops
     step = torch.einsum("bk,bk->b", kernels["count"], torch.maximum(memory, compute)) * 1e-6
     f, b = (torch.einsum("bk,bk->b", kernels["count"], kernels[k]) for k in ("flops", "bytes"))
-    floor = torch.stack([f * 1e-6 / peak_tflops, b * (us[-1] / size[-1])]).amax(0) * 1e-6
+    read = curves["read"]
+    floor = torch.stack([f * 1e-12 / peak_tflops, b * (read["seconds"][-1] / read["bytes"][-1])]).amax(0)
     room = limits["kv_bytes"] * (limits["ridge"] - limits["group"]).clamp(min=0)
     user = 1 / step
     return {
@@ -115,24 +130,24 @@ def segment_by_segment(kernels, curve, peak_tflops, limits):
     }  # fmt: skip
 
 
-def zeros(kernels, curve, peak_tflops, limits):
+def zeros(kernels, curves, peak_tflops, limits):
     none = torch.zeros(len(kernels["batch"]), dtype=torch.float64)
     out = {name: none.clone() for name in ("step_seconds", "floor_seconds", "gap", "tokens_per_second")}
     return out | {"tokens_per_second_per_user": none.clone(), "context_limit": torch.zeros_like(limits["ridge"])}
 
 
-def ones(kernels, curve, peak_tflops, limits):
+def ones(kernels, curves, peak_tflops, limits):
     """A step of one second makes the tokens right and nothing else."""
     one = torch.ones(len(kernels["batch"]), dtype=torch.float64)
     out = {name: one.clone() for name in ("step_seconds", "floor_seconds", "gap", "tokens_per_second_per_user")}
     return out | {"tokens_per_second": kernels["batch"].clone(), "context_limit": torch.ones_like(limits["ridge"])}
 
 
-def the_input(kernels, curve, peak_tflops, limits):
+def the_input(kernels, curves, peak_tflops, limits):
     return kernels
 
 
-def only_the_steps(kernels, curve, peak_tflops, limits):
+def only_the_steps(kernels, curves, peak_tflops, limits):
     return kernels["bytes"].sum(1)
 
 
@@ -140,11 +155,13 @@ def slip(name, *changes):
     return spoiled(by_searching, name, *changes)
 
 
-MEMORY = "torch.where(moved > curve[\"bytes\"][-1], moved / rate, within)"
+MEMORY = "torch.where(moved > sizes[-1], moved * seconds[-1] / sizes[-1], within)"
+KIND = 'torch.where(kernels["is_product"], look(curves["product"]), look(curves["read"]))'
 EACH = "torch.maximum(memory, kernels[\"flops\"] / peak_tflops / 1e12)"
 SUM = "step = (each * kernels[\"count\"]).sum(-1)"
 FLOOR_LINE = 'torch.maximum(total["flops"] / (peak_tflops * 1e12), total["bytes"] / rate)'
-FIRST_RATE = "(curve['bytes'][0] / curve['seconds'][0])"
+FIRST_RATE = "(curves['read']['bytes'][0] / curves['read']['seconds'][0])"
+OTHER_RATE = "(curves['product']['bytes'][-1] / curves['product']['seconds'][-1])"
 GPU_RATE, USER_RATE = '"tokens_per_second": kernels["batch"] / step', "step.reciprocal()"
 CONTEXT = '2 * limits["weights"] / limits["kv_bytes"] / (limits["ridge"] - limits["group"])'
 BELOW = 'limits["ridge"] <= limits["group"]'
@@ -157,25 +174,26 @@ WRONG = [
     (only_the_steps, ALL),
     # the plain floor given out as a prediction: what the exercise is there to improve on
     (slip("floor_only", ("    below =", "    step = floor\n    below =")), {CURVE, STEP}),
-    # the curve
-    (slip("one_bandwidth", (MEMORY, "moved / rate")), {CURVE, STEP}),
+    # the curves
+    (slip("reads_for_everything", (KIND, 'look(curves["read"])')), {CURVE, STEP}),
+    (slip("products_for_everything", (KIND, 'look(curves["product"])')), {CURVE, STEP}),
+    (slip("curves_swapped", (KIND, KIND.replace("where(", "where(~"))), {CURVE, STEP}),
+    (slip("one_bandwidth", (MEMORY, "moved * seconds[-1] / sizes[-1]")), {CURVE, STEP}),
     (slip("line_of_seconds", (INTERPOLATED, (
-        "curve['seconds'][right - 1] + (curve['seconds'][right] - curve['seconds'][right - 1]) * "
-        "(at.exp() - curve['bytes'][right - 1]) / (curve['bytes'][right] - curve['bytes'][right - 1])"))), {CURVE, STEP}),
+        "seconds[right - 1] + (seconds[right] - seconds[right - 1]) * "
+        "(at.exp() - sizes[right - 1]) / (sizes[right] - sizes[right - 1])"))), {CURVE, STEP}),
     (slip("line_of_bandwidth", (INTERPOLATED, (
-        "at.exp() / ((curve['bytes'] / curve['seconds'])[right - 1] + (at.exp() - curve['bytes'][right - 1]) * "
-        "((curve['bytes'] / curve['seconds'])[right] - (curve['bytes'] / curve['seconds'])[right - 1]) / "
-        "(curve['bytes'][right] - curve['bytes'][right - 1]))"))), {CURVE, STEP}),
+        "at.exp() / ((sizes / seconds)[right - 1] + (at.exp() - sizes[right - 1]) * "
+        "((sizes / seconds)[right] - (sizes / seconds)[right - 1]) / (sizes[right] - sizes[right - 1]))"))), {CURVE, STEP}),
     (slip("line_of_bandwidth_over_log", (INTERPOLATED, (
-        "at.exp() / ((y[right - 1] * 0 + (x - y).exp()[right - 1]) + (at - x[right - 1]) * "
+        "at.exp() / ((x - y).exp()[right - 1] + (at - x[right - 1]) * "
         "((x - y).exp()[right] - (x - y).exp()[right - 1]) / (x[right] - x[right - 1]))"))), {CURVE, STEP}),
-    (slip("point_below", (INTERPOLATED, "curve['seconds'][right - 1]")), {CURVE, STEP}),
-    (slip("nothing_below_the_first_point", (MEMORY, f"({MEMORY}).masked_fill(moved < curve['bytes'][0], 0.0)")), {CURVE, STEP}),
-    (slip("rate_below_the_first_point", (
-        MEMORY, f"({MEMORY}) * (moved / curve['bytes'][0]).clamp(max=1)")), {CURVE, STEP}),
-    (slip("line_goes_on_below", ("moved.clamp(min=float(curve[\"bytes\"][0]))", "moved.clamp(min=1.0)")), {CURVE, STEP}),
+    (slip("point_below", (INTERPOLATED, "seconds[right - 1]")), {CURVE, STEP}),
+    (slip("nothing_below_the_first_point", (MEMORY, f"({MEMORY}).masked_fill(moved < sizes[0], 0.0)")), {CURVE, STEP}),
+    (slip("rate_below_the_first_point", (MEMORY, f"({MEMORY}) * (moved / sizes[0]).clamp(max=1)")), {CURVE, STEP}),
+    (slip("line_goes_on_below", ("moved.clamp(min=float(sizes[0]))", "moved.clamp(min=1.0)")), {CURVE, STEP}),
     (slip("line_goes_on_beyond", (MEMORY, "within")), {CURVE, STEP}),
-    (slip("flat_beyond", (MEMORY, "torch.where(moved > curve['bytes'][-1], curve['seconds'][-1], within)")), {CURVE, STEP}),
+    (slip("flat_beyond", (MEMORY, "torch.where(moved > sizes[-1], seconds[-1], within)")), {CURVE, STEP}),
     (slip("one_point_is_an_error", ("len(x) > 1", "True")), {CURVE}),
     # the step
     (slip("max_of_sums", (SUM, (
@@ -198,6 +216,7 @@ WRONG = [
         "torch.maximum(kernels['flops'].sum(-1) / (peak_tflops * 1e12), moved.sum(-1) / rate)"))), {FLOOR}),
     (slip("floor_of_memory_only", (FLOOR_LINE, "total['bytes'] / rate")), {FLOOR}),
     (slip("floor_at_the_first_rate", (FLOOR_LINE, FLOOR_LINE.replace("rate", FIRST_RATE))), {FLOOR}),
+    (slip("floor_at_the_products_rate", (FLOOR_LINE, FLOOR_LINE.replace("rate", OTHER_RATE))), {FLOOR}),
     (slip("gap_upside_down", ('"gap": step / floor', '"gap": floor / step')), {FLOOR}),
     # tokens
     (slip("users_and_gpu_swapped", (GPU_RATE, '"tokens_per_second": 1 / step'),
