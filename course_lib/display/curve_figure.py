@@ -6,34 +6,43 @@ from typing import Any
 from .style import COLOURS, GREY, axes, show
 
 
-def curve_points(result: Mapping[str, Any]) -> list[tuple[float, float]]:
-    """(bytes, seconds) of the reads in a recorded batch_sweep, sizes ascending."""
-    return sorted((row["bytes"], row["ours"] / 1e6) for row in result["rows"] if "gb_per_s" in row)
+def curve_points(result: Mapping[str, Any], kind: str = "read") -> list[tuple[float, float]]:
+    """(bytes, seconds) of one of the curves in a recorded batch_sweep, "read" or "product", sizes ascending."""
+    return sorted((row["bytes"], row["ours"] / 1e6) for row in result["rows"] if row.get("curve") == kind)
 
 
 def curve_figure(
-    points: Sequence[tuple[float, float]], title: str, marks: Mapping[str, float] | None = None, *, display: bool = True
+    curves: Mapping[str, Sequence[tuple[float, float]]],
+    title: str,
+    marks: Mapping[str, float] | None = None,
+    *,
+    display: bool = True,
 ) -> Any:
-    """Draw GB/s and microseconds against size, on logarithmic axes.
+    """Draw the rate (full lines) and the time (broken lines) of each curve against size, on logarithmic axes.
 
-    points  (bytes, seconds), sizes ascending;  marks: label -> bytes, drawn as upright lines
+    curves  label -> [(bytes, seconds), ...], sizes ascending;  marks: label -> bytes, drawn as upright lines
     """
-    figure, ax = axes(7.6, 4.4)
-    sizes = [size for size, _ in points]
-    ax.plot(sizes, [size / seconds / 1e9 for size, seconds in points], "o-", color=COLOURS[0], markersize=4, label="GB/s")
+    figure, ax = axes(7.6, 4.6)
     other = ax.twinx()
     other.spines[["top"]].set_visible(False)
-    other.plot(sizes, [seconds * 1e6 for _, seconds in points], "s--", color=COLOURS[1], markersize=3, label="microseconds")
-    ax.set(xscale="log", yscale="log", xlabel="bytes read", ylabel="GB/s")
-    other.set(yscale="log", ylabel="microseconds")
+    for (label, points), colour in zip(curves.items(), COLOURS, strict=False):
+        sizes = [size for size, _ in points]
+        rates, micros = [size / seconds / 1e9 for size, seconds in points], [seconds * 1e6 for _, seconds in points]
+        ax.plot(sizes, rates, "o-", color=colour, markersize=4, label=f"{label}, GB/s")
+        other.plot(sizes, micros, "--", color=colour, linewidth=1.2, label=f"{label}, microseconds")
+    ax.set(xscale="log", yscale="log", xlabel="bytes", ylabel="GB/s (full lines)")
+    other.set(yscale="log", ylabel="microseconds (broken lines)")
     for label, size in (marks or {}).items():
-        ax.axvline(size, color=GREY, linewidth=1, linestyle=(0, (5, 3)), zorder=1)
+        ax.axvline(size, color=GREY, linewidth=1, linestyle=(0, (2, 3)), zorder=1)
         ax.annotate(label, (size, 0.02), xycoords=("data", "axes fraction"), xytext=(3, 0), textcoords="offset points",
                     rotation=90, fontsize=9, color=GREY, va="bottom")  # fmt: skip
-    lines = [line for one in (ax, other) for line in one.get_lines() if not line.get_label().startswith("_")]
-    ax.legend(lines, [line.get_label() for line in lines], loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
+    ax.legend(*ax.get_legend_handles_labels(), loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
     ax.set_title(title, fontsize=10, loc="right")
     if display:
-        said = "; ".join(f"{size:.3g} bytes: {seconds * 1e6:.3g} us, {size / seconds / 1e9:.3g} GB/s" for size, seconds in points)
-        show(figure, f"Time and rate of a read against its size. {title}. {said}")
+        show(figure, f"Time and rate against size. {title}. " + " ".join(_alt(*curve) for curve in curves.items()))
     return figure
+
+
+def _alt(label: str, points: Sequence[tuple[float, float]]) -> str:
+    said = (f"{size:.3g} bytes: {seconds * 1e6:.3g} us, {size / seconds / 1e9:.3g} GB/s" for size, seconds in points)
+    return f"{label}: {'; '.join(said)}."

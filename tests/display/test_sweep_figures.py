@@ -7,8 +7,9 @@ from course_lib.display.curve_figure import curve_figure, curve_points
 
 STEP = {"unit": "ms", "peer_name": "predicted", "roof_share": 0.8}
 RESULT = {"rows": [
-    {"case": "read of 8 KiB", "bytes": 8192.0, "gb_per_s": 4.0, "ours": 2.0},
-    {"case": "read of 4 KiB", "bytes": 4096.0, "gb_per_s": 2.0, "ours": 2.0},
+    {"case": "read of 8 KiB", "curve": "read", "bytes": 8192.0, "gb_per_s": 4.0, "ours": 2.0},
+    {"case": "read of 4 KiB", "curve": "read", "bytes": 4096.0, "gb_per_s": 2.0, "ours": 2.0},
+    {"case": "product of 1 MiB", "curve": "product", "bytes": 2.0**20, "gb_per_s": 2.0, "ours": 9.0},
     {**STEP, "case": "b", "batch": 4, "context": 2048, "ours": 5.5, "peer": 5.0, "floor_ms": 4.0, "spread": [5.4, 5.9]},
     {**STEP, "case": "a", "batch": 1, "context": 2048, "ours": 5.0, "peer": 4.8, "floor_ms": 3.9, "spread": [4.9, 5.1]},
     {**STEP, "case": "c", "batch": 1, "context": 1024, "ours": 4.9, "peer": 4.7, "floor_ms": 3.8, "spread": [4.8, 5.0]},
@@ -42,5 +43,6 @@ def test_without_a_measurement_it_shows_the_prediction():
 def test_the_curve_is_drawn_by_size():
     points = curve_points(RESULT)
     assert points == [(4096.0, 2e-6), (8192.0, 2e-6)]
-    ax, _ = curve_figure(points, "H200", {"norm": 8192}, display=False).axes
+    assert curve_points(RESULT, "product") == [(2.0**20, 9e-6)]
+    ax, _ = curve_figure({"reads": points}, "H200", {"norm": 8192}, display=False).axes
     assert ax.get_lines()[0].get_ydata().tolist() == pytest.approx([4096 / 2e-6 / 1e9, 8192 / 2e-6 / 1e9])
