@@ -50,7 +50,7 @@ def main() -> int:
             step, floor, read = (float(values[place]) * 1e3 for values in (products + others, floors, alone))
             rows.append(_step_row(batch, context, [s * 1e3 for s in seconds], step, floor, read))
             print(f"batch {batch:>2}, context {context}: floor {floor:6.3f} ms, plain reads {read:6.3f}, predicted {step:6.3f}, "
-                  f"measured {rows[-1]['ours']:6.3f}; predicted / measured {rows[-1]['ratio']:.3f}")  # fmt: skip
+                  f"measured {rows[-1]['ours']:6.3f}; predicted / measured {step / rows[-1]['ours']:.3f}")  # fmt: skip
     print(write_result("batch_sweep", rows, SOURCES))
     return 0
 
@@ -109,8 +109,8 @@ def _curve_row(kind: str, size: float, seconds: float, spread: list[float]) -> d
 
 
 def _row(case: str, unit: str, ours: float, peer: float | None, peer_name: str, spread: list[float] | None) -> dict:
-    """ratio: predicted time over measured time, 1.0 for a perfect prediction."""
-    ratio = None if peer is None else peer / ours
+    """ratio: measured time over the predicted one, 1.0 for a perfect prediction."""
+    ratio = None if peer is None else ours / peer
     return {"case": case, "unit": unit, "ours": ours, "peer": peer, "peer_name": peer_name, "ratio": ratio, "roof_share": None,
             "spread": spread}  # fmt: skip
 

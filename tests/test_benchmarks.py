@@ -17,12 +17,12 @@ ROW_FIELDS = {"case", "unit", "ours", "peer", "peer_name", "ratio", "roof_share"
 @pytest.mark.parametrize("path", sorted(ROOT.glob("benchmarks/results/*/*.json")), ids=lambda p: p.stem)
 def test_a_committed_result_has_every_field_and_a_benchmark_that_made_it(path):
     result = json.loads(path.read_text())
-    assert result.keys() == FIELDS
+    assert result.keys() >= FIELDS
     assert result["name"] == path.stem
     assert path.stem in benchmarks(ROOT)
     assert result["rows"]
     for row in result["rows"]:
-        assert row.keys() == ROW_FIELDS
+        assert row.keys() >= ROW_FIELDS  # a benchmark may add fields of its own
         assert row["ratio"] == (None if row["peer"] is None else pytest.approx(row["ours"] / row["peer"]))
         assert row["roof_share"] is None or 0 < row["roof_share"] <= 1.05
     assert re.fullmatch(r"[0-9a-f]{40}", result["commit"])
