@@ -51,11 +51,12 @@ def test_the_curve_is_drawn_by_size():
 def test_contexts_of_one_batch_come_in_order_and_are_drawn_with_their_line():
     from course_lib.display.context_figure import context_figure, context_rows
 
-    cases = [("step, batch 1, context 8192", 5.0, 4.9), ("step, batch 1, context 512", 4.0, 4.1), ("step, batch 8, context 512", 6, 6)]
-    rows = [{"case": case, "ours": ours, "peer": peer, "spread": [ours - 0.1, ours + 0.1]} for case, ours, peer in cases]
+    steps = [(1, 8192, 5.0, 4.9), (1, 512, 4.0, 4.1), (8, 512, 6.0, 6.0)]
+    rows = [{"case": f"step, batch {batch}, context {context}", "ours": ours, "peer": peer, "spread": [ours - 0.1, ours + 0.1]}
+            for batch, context, ours, peer in steps]  # fmt: skip
     got = context_rows({"rows": rows}, 1)
     assert [(row["context"], row["measured_ms"], row["line_ms"]) for row in got] == [(512, 4.0, 4.1), (8192, 5.0, 4.9)]
     ax = context_figure({1: got}, "H200", display=False).axes[0]
-    assert ax.get_lines()[0].get_ydata().tolist() == [4.1, 4.9]
+    assert list(ax.get_lines()[0].get_ydata()) == [4.1, 4.9]
     with pytest.raises(ValueError, match="no steps of batch 2"):
         context_rows({"rows": rows}, 2)
