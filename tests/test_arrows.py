@@ -16,7 +16,7 @@ LOWER = {  # part -> the parts that it may import, when it is loaded or later
     "claims": set(),
     "interpreter": {"hardware"},
     "grading": {"interpreter"},
-    "exercises": {"grading", "hardware", "interpreter", "roofline"},
+    "exercises": {"grading", "hardware", "interpreter", "roofline", "telemetry", "workloads"},
     "display": {
         "claims", "exercises", "grading", "hardware", "interpreter", "recorded", "roofline", "timing", "course.progress_summary",
     },
