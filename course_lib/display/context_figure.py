@@ -27,8 +27,9 @@ def context_figure(
     for words, tokens in marks.items():
         if tokens is not None:
             ax.axvline(tokens, color=COLOURS[1], linewidth=1, linestyle=(0, (5, 3)), zorder=1)
-            ax.annotate(f"{words}: {tokens:,.0f}".replace(",", " "), (tokens, 0), xycoords=("data", "axes fraction"), xytext=(4, 6),
-                        textcoords="offset points", color=COLOURS[1], fontsize=9)  # fmt: skip
+            label = f"{words}: {tokens:,.0f}".replace(",", " ")
+            ax.annotate(label, (tokens, 0), xycoords=("data", "axes fraction"), xytext=(4, 6), textcoords="offset points",
+                        color=COLOURS[1], fontsize=9)  # fmt: skip
     ax.set(xlim=(0, None), ylim=(0, None), xlabel="tokens of context of each sequence", ylabel="milliseconds", title=device)
     ax.legend(loc="upper left", frameon=False)
     if display:

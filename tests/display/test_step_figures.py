@@ -1,5 +1,6 @@
 """The figures of section 2 draw what they are given."""
 
+from course_lib.display.context_figure import context_figure
 from course_lib.display.intensity_figure import intensity_figure
 from course_lib.display.tokens_figure import tokens_figure
 
@@ -26,3 +27,13 @@ def test_tokens_has_the_floor_the_measured_points_and_the_threshold():
     assert lines[1] == ([1, 256], [9.0, 12.0])
     assert lines[2][0] == [229, 229]
     assert figure.axes[0].get_title() == "NVIDIA H200"
+
+
+def test_context_has_the_floor_the_measured_points_and_what_is_marked():
+    measured, floors = [(512, 1.2), (8192, 2.0)], [(512, 1.0), (8192, 1.7)]
+    figure = context_figure(measured, floors, "NVIDIA H200", l2_tokens=1525, claimed=8192, display=False)
+    lines = drawn(figure)
+    assert lines[0] == ([512, 8192], [1.0, 1.7])
+    assert lines[1] == ([512, 8192], [1.2, 2.0])
+    assert [xs for xs, _ in lines[2:]] == [[1525, 1525], [8192, 8192]]
+    assert [text.get_text() for text in figure.axes[0].texts] == ["L2 would hold: 1 525", "claimed stall: 8 192"]
