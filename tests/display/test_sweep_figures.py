@@ -46,17 +46,3 @@ def test_the_curve_is_drawn_by_size():
     assert curve_points(RESULT, "product") == [(2.0**20, 9e-6)]
     ax, _ = curve_figure({"reads": points}, "H200", {"norm": 8192}, display=False).axes
     assert ax.get_lines()[0].get_ydata().tolist() == pytest.approx([4096 / 2e-6 / 1e9, 8192 / 2e-6 / 1e9])
-
-
-def test_contexts_of_one_batch_come_in_order_and_are_drawn_with_their_line():
-    from course_lib.display.context_figure import context_figure, context_rows
-
-    steps = [(1, 8192, 5.0, 4.9), (1, 512, 4.0, 4.1), (8, 512, 6.0, 6.0)]
-    rows = [{"case": f"step, batch {batch}, context {context}", "ours": ours, "peer": peer, "spread": [ours - 0.1, ours + 0.1]}
-            for batch, context, ours, peer in steps]  # fmt: skip
-    got = context_rows({"rows": rows}, 1)
-    assert [(row["context"], row["measured_ms"], row["line_ms"]) for row in got] == [(512, 4.0, 4.1), (8192, 5.0, 4.9)]
-    ax = context_figure({1: got}, "H200", display=False).axes[0]
-    assert list(ax.get_lines()[0].get_ydata()) == [4.1, 4.9]
-    with pytest.raises(ValueError, match="no steps of batch 2"):
-        context_rows({"rows": rows}, 2)
