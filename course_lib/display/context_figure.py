@@ -31,7 +31,7 @@ def context_figure(
             ax.annotate(label, (tokens, 0), xycoords=("data", "axes fraction"), xytext=(4, 6), textcoords="offset points",
                         color=COLOURS[1], fontsize=9)  # fmt: skip
     ax.set(xlim=(0, None), ylim=(0, None), xlabel="tokens of context of each sequence", ylabel="milliseconds", title=device)
-    ax.legend(loc="upper left", frameon=False)
+    ax.legend(loc="lower right", bbox_to_anchor=(1, 0.08), frameon=False)
     if display:
         values = ", ".join(f"{tokens:g} tokens {time:.3g} ms" for tokens, time in measured)
         show(figure, f"Time of a decode step against its context on {device}: {values}")
