@@ -63,7 +63,7 @@ def copy_on_this_device(entry: Any, case: dict) -> dict:
         own, theirs, wrong, operations = _rounds(entry)
         rates, torch_rates = ([2 * COPY_BYTES / seconds / 1e9 for seconds in side] for side in (own, theirs))
         rate, torch_rate = statistics.median(rates), statistics.median(torch_rates)
-        roof_share = rate / (row["hbm_gb_per_s"] if row else torch_rate)
+        roof_share = 0.0 if wrong else rate / (row["hbm_gb_per_s"] if row else torch_rate)  # what was not copied has no rate
         if roof_share <= 1.05:
             break
     of_the_sheet = f", {roof_share:.2f} of the sheet's {row['hbm_gb_per_s']:.0f}" if row else ""
