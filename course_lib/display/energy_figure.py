@@ -17,6 +17,7 @@ def energy_figure(
     for batch, joules in zip(batches, joules_per_token, strict=True):
         left.annotate(f"{joules:.3g} J", (batch, joules), xytext=(6, 6), textcoords="offset points", color=COLOURS[0], fontsize=9)
     left.set(xscale="log", yscale="log", xlabel="batch, sequences", xticks=list(batches), xticklabels=[str(b) for b in batches])
+    left.set(xlim=(batches[0] / 1.3, batches[-1] * 2), ylim=(min(joules_per_token) / 1.6, max(joules_per_token) * 1.8))
     left.minorticks_off()
     left.set_ylabel("joules per token", color=COLOURS[0])
     right.set_ylabel("mean watts of the board", color=COLOURS[1])

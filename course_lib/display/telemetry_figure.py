@@ -42,10 +42,12 @@ def telemetry_figure(
         top = 100.0 if "%" in title else 1.15 * max([v for v in values if v is not None], default=1.0)
         ax.barh(rows, [v or 0.0 for v in values], color=COLOURS[panel % len(COLOURS)], height=0.62)
         for row, value in zip(rows, values, strict=True):
-            ax.text(min(value or 0.0, 0.6 * top) + 0.03 * top, row, _label(value), va="center", fontsize=8,
-                    color="white" if (value or 0.0) > 0.8 * top else "black")  # fmt: skip
+            inside = (value or 0.0) > 0.7 * top
+            ax.text((value or 0.0) + (-0.03 if inside else 0.03) * top, row, _label(value), va="center", fontsize=8,
+                    ha="right" if inside else "left", color="white" if inside else "black")  # fmt: skip
         ax.set(xlim=(0, top), yticks=list(rows), yticklabels=names)
-        ax.invert_yaxis() if panel == 0 else None
+        if panel == 0:  # the y axis is shared
+            ax.invert_yaxis()
         ax.set_title(title, fontsize=9, loc="left")
         ax.set_xlabel(meaning, fontsize=8, color=GREY)
         ax.spines[["top", "right"]].set_visible(False)
