@@ -6,6 +6,7 @@ from course_lib.exercises import exercise
 from course_lib.exercises.phase1.timer import _check_budget, _check_time, _confirm_device
 from course_lib.exercises.runners.phase1_timer import Machine, replayed, simulated_gpu, time_kernel, timer_on_this_device
 from course_lib.grading.judging import plan
+from course_lib.grading.outcome import State
 
 from .answers.phase1 import timer as answers
 
@@ -124,3 +125,48 @@ def test_without_a_device_the_timed_part_is_blocked():
     if torch.cuda.is_available():
         pytest.skip("a CUDA device is here; tests/gpu measures on it")
     assert "CUDA" in timer_on_this_device(answers.marks_first_read_last, {})["blocked"]
+
+
+@pytest.fixture
+def a_device(monkeypatch):
+    """A simulated device in the place of CUDA, with the three kernels of the timed part."""
+    import torch
+
+    gpu, launch, machine = simulated_gpu({"flush_us": 100.0, "seed": 5})
+
+    def launch_of(kernel_us):
+        def one():
+            machine.delays["kernel_us"] = kernel_us
+            launch()
+
+        return one
+
+    kernels = {"copy": launch_of(500.0), "product": launch_of(200.0), "short": launch_of(3.0)}
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a simulated device")
+    monkeypatch.setattr("course_lib.exercises.runners.phase1_timer.real_gpu", lambda: gpu)
+    monkeypatch.setattr("course_lib.exercises.runners.phase1_timer._kernels", lambda: kernels)
+    monkeypatch.setattr("course_lib.exercises.runners.phase1_timer._back_to_back_us", lambda launch: 490.0)
+
+
+def timed_outcome(answer):
+    """The timed criterion's finding, with the evidence that the runner gathers."""
+    criterion = exercise("1.3").in_cell("timed")[0]
+    case = criterion.cases(3)[0]
+    attempt = {"output": time_kernel(answers.marks_first_read_last, case), "evidence": timer_on_this_device(answer, case)}
+    return criterion.judge(case, attempt | {"changed": [], "aliases": []})
+
+
+@pytest.mark.parametrize("answer", answers.RIGHT, ids=lambda f: f.__name__)
+def test_on_a_device_a_right_timer_agrees_with_ours(a_device, answer):
+    finding = timed_outcome(answer)
+    assert finding.state is State.PASSED, finding.reason
+    assert finding.evidence["ratio"] == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.parametrize("name", ["host_clock", "in_milliseconds", "the_sum", "flush_inside_the_marks", "waits_behind_the_flush"])
+def test_on_a_device_a_careless_timer_differs_from_ours(a_device, name):
+    (answer,) = [answer for answer, _ in answers.WRONG if answer.__name__ == name]
+    finding = timed_outcome(answer)
+    assert finding.state is State.FAILED
+    assert "your timer says" in finding.reason

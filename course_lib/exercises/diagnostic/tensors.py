@@ -15,6 +15,14 @@ def row_sums_kernel(x_ptr, out_ptr, cols, row_stride, BLOCK: tl.constexpr):
         inside = start + lanes < cols
         total += tl.load(x_ptr + row * row_stride + start + lanes, mask=inside, other=0.0)
     tl.store(out_ptr + row, tl.sum(total, axis=0))
+
+
+def row_sums(x):
+    """x: [rows, cols] float32 -> [rows]."""
+    rows, cols = x.shape
+    out = torch.empty(rows, device=x.device)
+    row_sums_kernel[(rows,)](x, out, cols, x.stride(0), BLOCK=128)
+    return out
 '''
 
 

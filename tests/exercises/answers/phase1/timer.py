@@ -1,7 +1,5 @@
 """Answers to exercise 1.3. Each function stands alone: its source is also judged in a process of its own."""
 
-import statistics
-
 import torch
 
 from ..spoiling import spoiled
@@ -15,6 +13,8 @@ ALL = TIMES | {BUDGET}
 
 def marks_first_read_last(gpu, launch, repeats):
     """Right: everything is queued, one wait, then all is read."""
+    import statistics
+
     for _ in range(3):
         launch()
     pairs = []
@@ -113,6 +113,8 @@ def digs_in_the_closure_and_measures_nothing(gpu, launch, repeats):
 
 def host_clock(gpu, launch, repeats):
     """No wait at all: the time it takes to queue a launch."""
+    import statistics
+
     for _ in range(3):
         launch()
     gpu.synchronize()
@@ -127,6 +129,7 @@ def host_clock(gpu, launch, repeats):
 
 def python_clock(gpu, launch, repeats):
     """The real clock of this process, which knows nothing of the device's time."""
+    import statistics
     import time
 
     for _ in range(3):
@@ -143,6 +146,8 @@ def python_clock(gpu, launch, repeats):
 
 def host_clock_around_a_wait(gpu, launch, repeats):
     """Right about milliseconds: launch and return are counted as well."""
+    import statistics
+
     for _ in range(3):
         launch()
     seconds = []
@@ -158,6 +163,8 @@ def host_clock_around_a_wait(gpu, launch, repeats):
 
 def host_clock_without_a_wait_before(gpu, launch, repeats):
     """Waits at the end only: the flush is still running when the clock starts, and so is all that came before."""
+    import statistics
+
     for _ in range(3):
         launch()
     seconds = []
