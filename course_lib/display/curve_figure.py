@@ -35,9 +35,10 @@ def curve_figure(
     for label, size in (marks or {}).items():
         ax.axvline(size, color=GREY, linewidth=1, linestyle=(0, (2, 3)), zorder=1)
         ax.annotate(label, (size, 0.02), xycoords=("data", "axes fraction"), xytext=(3, 0), textcoords="offset points",
-                    rotation=90, fontsize=9, color=GREY, va="bottom")  # fmt: skip
+                    rotation=90, fontsize=9, color=GREY, va="bottom",
+                    bbox={"facecolor": "white", "edgecolor": "none", "pad": 1})  # fmt: skip
     ax.legend(*ax.get_legend_handles_labels(), loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
-    ax.set_title(title, fontsize=10, loc="right")
+    figure.suptitle(title, fontsize=10, x=0.01, ha="left")
     if display:
         show(figure, f"Time and rate against size. {title}. " + " ".join(_alt(*curve) for curve in curves.items()))
     return figure
