@@ -20,13 +20,16 @@ def expected_result(case: Case, x: Any) -> Any:
     return x
 
 
-def _case(name: str, buckets: list[int], batches: list[int], width: int, layers: int, draw: Any) -> Case:
+def _case(name: str, buckets: list[int], batches: list[int], width: int, layers: int, draw: Any, dtype: Any = None) -> Case:
     import torch
 
+    def normal(rows: int) -> Any:
+        return torch.randn(rows, width, generator=draw, dtype=dtype)
+
+    dtype = dtype or torch.float32
     return {
-        "name": name, "buckets": buckets, "example": torch.zeros(1, width),
-        "weights": [torch.randn(width, width, generator=draw) / width**0.5 for _ in range(layers)],
-        "inputs": [torch.randn(batch, width, generator=draw) for batch in batches],
+        "name": name, "buckets": buckets, "example": torch.zeros(1, width, dtype=dtype),
+        "weights": [normal(width) / width**0.5 for _ in range(layers)], "inputs": [normal(batch) for batch in batches],
     }  # fmt: skip
 
 
@@ -44,9 +47,12 @@ def _exact_cases(seed: int) -> list[Case]:
 
 
 def _between_cases(seed: int) -> list[Case]:
+    import torch
+
     draw = _draw(seed)
     return [_case("batches between the buckets", [2, 8, 4], [3, 1, 7, 5, 2], 8, 2, draw),
-            _case("a batch beyond the largest bucket", [4, 1], [2, 6, 3], 16, 2, draw)]  # fmt: skip
+            _case("a batch beyond the largest bucket", [4, 1], [2, 6, 3], 16, 2, draw),
+            _case("in float64", [5, 3], [2, 4], 8, 1, draw, torch.float64)]  # fmt: skip
 
 
 def _launch_cases(seed: int) -> list[Case]:
@@ -66,6 +72,8 @@ def _check_results(case: Case, output: Any) -> Mistake | None:
         if mistake := compare_tensor(got, expected_result(case, x), rtol=RTOL, atol=ATOL):
             hint = _known_slip(case, output["results"], turn) or mistake.hint
             return Mistake(f"call {turn + 1}, with {len(x)} rows: {mistake.reason}", hint)
+        if output["calls"][turn]["changed_input"]:
+            return Mistake(f"call {turn + 1} changed its input x", "x is the caller's; the result needs memory of its own.")
     return None
 
 
@@ -73,12 +81,13 @@ def _known_slip(case: Case, results: list, turn: int) -> str:
     import torch
 
     got, inputs = results[turn], case["inputs"]
-    if not isinstance(got, torch.Tensor):
+    if not isinstance(got, torch.Tensor) or not got.dim():
         return ""
 
     def equals(x: Any) -> bool:
-        expected = expected_result(case, x)
-        return got.shape == expected.shape and bool(torch.allclose(got, expected, rtol=RTOL, atol=ATOL))
+        expected = expected_result(case, x)[: len(got)]  # of a larger batch in the same memory, its first rows
+        alike = got.shape == expected.shape and got.dtype == expected.dtype
+        return alike and bool(torch.allclose(got, expected, rtol=RTOL, atol=ATOL))
 
     if got.isnan().any():
         return "What a graph makes holds nothing before its first replay."
@@ -92,11 +101,20 @@ def _known_slip(case: Case, results: list, turn: int) -> str:
 
 
 def _check_replays(case: Case, output: Any) -> Mistake | None:
-    if mistake := _check_results(case, output):
-        return mistake
-    for turn, seen in enumerate(output["calls"]):
+    return _check_results(case, output) or _not_replayed(case, output)
+
+
+def _not_replayed(case: Case, output: Any) -> Mistake | None:
+    """The first call that fits a bucket and had its kernels launched by hand."""
+    for turn, (x, seen) in enumerate(zip(case["inputs"], output["calls"], strict=True)):
+        if len(x) > max(case["buckets"]):
+            continue
         if not seen["replayed_rows"]:
-            return Mistake(f"call {turn + 1} replayed no graph", "The results are right, and every kernel was launched by hand.")
+            none_at_all = "No graph was captured either: is it the `cuda` you were given that you use?"
+            hint = "Its kernels were launched one by one." if output["setup"]["captured_rows"] else none_at_all
+            return Mistake(f"call {turn + 1} replayed no graph", hint)
+        if seen["eager_rows"] and not seen["captured_rows"]:
+            return Mistake(f"call {turn + 1} replayed a graph and called step as well", "The replay has done the step already.")
     return None
 
 
@@ -107,7 +125,8 @@ def _check_captures(case: Case, output: Any) -> Mistake | None:
         hint = "A capture takes far longer than a step, and somebody is waiting. Capture when graphed is called."
         return Mistake(f"a graph was captured during call {later[0]}", hint)
     if captured != wanted:
-        return Mistake(f"graphs were captured for {captured or 'no'} rows, the buckets are {wanted}", "One graph for each bucket.")
+        said = f"graphs were captured for {captured or 'no'} rows, the buckets are {wanted}"
+        return Mistake(said, "One graph for each bucket.")
     return None
 
 
@@ -119,10 +138,12 @@ def _check_buckets(case: Case, output: Any) -> Mistake | None:
             said = f"replayed {seen['replayed_rows'] or 'no graph'}, expected {wanted or 'no graph, but the step itself'}"
             return Mistake(f"call {turn + 1}, {len(x)} rows, buckets {sorted(case['buckets'])}: {said}",
                            "The smallest bucket that holds the batch; what no bucket holds is launched as it is.")  # fmt: skip
-    return _check_results(case, output)
+    return _check_results(case, output) or _not_replayed(case, output)
 
 
 def _check_launches(case: Case, output: Any) -> Mistake | None:
+    if mistake := _not_replayed(case, output):
+        return mistake
     for turn, seen in enumerate(output["calls"]):
         if seen["launches"] > MOST_LAUNCHES:
             return Mistake(f"call {turn + 1} made {seen['launches']} launches, at most {MOST_LAUNCHES} may be",
@@ -146,10 +167,14 @@ CUDA_GRAPHS = Exercise(
     returns="a function: [batch, width] -> [batch, width]",
     runner="phase1_graphs",
     criteria=(
-        _correct("replays", "every call replays a graph on its own input, and its result stays", 2.0, _exact_cases, _check_replays),
-        _correct("buckets", "the smallest bucket that holds the batch, and no more rows than came", 2.0, _between_cases, _check_buckets),
+        _correct(
+            "replays", "each call replays a graph on its own input, and its result stays", 2.0, _exact_cases, _check_replays
+        ),
+        _correct(
+            "buckets", "the smallest bucket that holds the batch, no more rows than came", 2.0, _between_cases, _check_buckets
+        ),
         _correct("captures", "one graph for each bucket, captured before the first call", 1.0, _between_cases, _check_captures),
-        _correct("launches", "a call makes a handful of launches, however many kernels a step has", 1.0, _launch_cases, _check_launches),
+        _correct("launches", "few launches a call, however many kernels a step has", 1.0, _launch_cases, _check_launches),
         Timed(
             name="this device",
             claim="as fast as our own graphs, on a step of many small kernels",

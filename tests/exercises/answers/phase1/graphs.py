@@ -245,6 +245,94 @@ def replayed_and_run_as_well(cuda, step, example, buckets):
     return run
 
 
+def zeros(cuda, step, example, buckets):
+    return lambda x: torch.zeros_like(x)
+
+
+def the_input(cuda, step, example, buckets):
+    return lambda x: x.clone()
+
+
+def made_inside_the_capture(cuda, step, example, buckets):
+    """The graph fills its own input with zeros, at every replay."""
+    graphs = {}
+    for rows in buckets:
+        graph = cuda.CUDAGraph()
+        step(example.new_zeros(rows, example.shape[1]))
+        with cuda.graph(graph):
+            static = example.new_zeros(rows, example.shape[1])
+            out = step(static)
+        graphs[rows] = graph, static, out
+
+    def run(x):
+        fitting = [rows for rows in graphs if rows >= len(x)]
+        if not fitting:
+            return step(x)
+        graph, static, out = graphs[min(fitting)]
+        static[: len(x)].copy_(x)
+        graph.replay()
+        return out[: len(x)].clone()
+
+    return run
+
+
+def one_graph_for_all(cuda, step, example, buckets):
+    """A second capture into the same graph is an error, on CUDA too; one bucket alone would work."""
+    graph, held = cuda.CUDAGraph(), {}
+    for rows in [*buckets, *buckets]:
+        static = example.new_zeros(rows, example.shape[1])
+        step(static)
+        with cuda.graph(graph):
+            held[rows] = static, step(static)
+    return step
+
+
+def always_float32(cuda, step, example, buckets):
+    """The dtype of the example is lost; step meets float64 weights with it."""
+    graphs = {}
+    for rows in buckets:
+        static, graph = torch.zeros(rows, example.shape[1]), cuda.CUDAGraph()
+        if example.dtype == torch.float64:
+            static = static.double()
+        step(static)
+        with cuda.graph(graph):
+            out = step(static).float()
+        graphs[rows] = graph, static, out
+
+    def run(x):
+        fitting = [rows for rows in graphs if rows >= len(x)]
+        if not fitting:
+            return step(x)
+        graph, static, out = graphs[min(fitting)]
+        static[: len(x)].copy_(x)
+        graph.replay()
+        return out[: len(x)].clone()
+
+    return run
+
+
+def into_the_input(cuda, step, example, buckets):
+    """The result stays, and the caller's x is gone."""
+    graphs = {}
+    for rows in buckets:
+        static, graph = example.new_zeros(rows, example.shape[1]), cuda.CUDAGraph()
+        step(static)
+        with cuda.graph(graph):
+            out = step(static)
+        graphs[rows] = graph, static, out
+
+    def run(x):
+        fitting = [rows for rows in graphs if rows >= len(x)]
+        if not fitting:
+            return step(x)
+        graph, static, out = graphs[min(fitting)]
+        static[: len(x)].copy_(x)
+        graph.replay()
+        return x.copy_(out[: len(x)])
+
+    return run
+
+
 def as_the_torch_manual_does(cuda, step, example, buckets):
     """Warm-up on a side stream, static input and output, one dict each."""
     inputs, outputs, graphs = {}, {}, {}
@@ -325,6 +413,85 @@ def padded_with_zeros(cuda, step, example, buckets):
     return run
 
 
+def modules_that_share_a_pool(cuda, step, example, buckets):
+    """nn.Module, no_grad, inference_mode, the keywords of cuda.graph, a padded copy of x, and one pool for all graphs."""
+
+    class Graphed(torch.nn.Module):
+        def __init__(self, size, pool):
+            super().__init__()
+            self.register_buffer("static", torch.zeros(size, *example.shape[1:], dtype=example.dtype, device=example.device))
+            self.graph, stream = cuda.CUDAGraph(), cuda.Stream()
+            with torch.no_grad(), cuda.stream(stream):
+                step(self.static)
+            cuda.synchronize()
+            with torch.inference_mode(), cuda.graph(cuda_graph=self.graph, pool=pool, stream=stream):
+                self.out = step(self.static)
+
+        @torch.no_grad()
+        def forward(self, x):
+            self.static.copy_(torch.nn.functional.pad(x, (0, 0, 0, len(self.static) - len(x))))
+            self.graph.replay()
+            return torch.empty_like(x).copy_(self.out[: len(x)])
+
+    held, pool = {}, None
+    for size in sorted(buckets, reverse=True):
+        held[size] = Graphed(size, pool)
+        pool = held[size].graph.pool()
+
+    def run(x):
+        return held[min(size for size in held if size >= len(x))](x) if len(x) <= max(held) else step(x)
+
+    return run
+
+
+def concatenated(cuda, step, example, buckets):
+    held = []
+    for size in sorted(buckets):
+        static = example.repeat(size, 1)
+        step(static)
+        graph = cuda.CUDAGraph()
+        with cuda.graph(graph):
+            out = step(static)
+        held.append((size, graph.replay, static, out))
+
+    def run(x):
+        for size, replay, static, out in held:
+            if size >= x.size(0):
+                torch.cat([x, x.new_zeros(size - x.size(0), x.size(1))], out=static)
+                replay()
+                return out.narrow(0, 0, x.size(0)) + 0.0
+        return step(x)
+
+    return run
+
+
+def begun_and_ended_by_hand(cuda, step, example, buckets):
+    """capture_begin and capture_end, which CUDA wants on a stream of its own."""
+    held, side = {}, cuda.Stream()
+    for size in buckets:
+        static, graph = example.new_zeros((size, example.shape[1])), cuda.CUDAGraph()
+        cuda.synchronize()
+        with cuda.stream(side):
+            step(static)
+            side.synchronize()
+            graph.capture_begin()
+            out = step(static)
+            graph.capture_end()
+        cuda.current_stream().wait_stream(side)
+        held[size] = (graph, static, out)
+
+    def run(x):
+        size = next((size for size in sorted(held) if size >= len(x)), None)
+        if size is None:
+            return step(x)
+        graph, static, out = held[size]
+        static[: len(x)] = x
+        graph.replay()
+        return out[: len(x)].to(x.dtype, copy=True)
+
+    return run
+
+
 WRONG = [
     (every_kernel_by_hand, ALL),
     (no_warm_up, ALL),
@@ -338,6 +505,19 @@ WRONG = [
     (strictly_larger_bucket, {REPLAYS, BUCKETS, LAUNCHES}),
     (nothing_for_a_larger_batch, {BUCKETS, CAPTURES}),
     (row_by_row, {LAUNCHES}),
-    (replayed_and_run_as_well, {LAUNCHES}),
+    (replayed_and_run_as_well, {REPLAYS, BUCKETS, LAUNCHES}),
+    (zeros, ALL),
+    (the_input, ALL),
+    (made_inside_the_capture, {REPLAYS, BUCKETS}),
+    (one_graph_for_all, ALL),
+    (always_float32, {BUCKETS}),
+    (into_the_input, {REPLAYS, BUCKETS}),
 ]
-RIGHT = [as_the_torch_manual_does, a_class_with_bisect, padded_with_zeros]
+RIGHT = [
+    as_the_torch_manual_does,
+    a_class_with_bisect,
+    padded_with_zeros,
+    modules_that_share_a_pool,
+    concatenated,
+    begun_and_ended_by_hand,
+]
