@@ -5,7 +5,8 @@ from typing import Any
 
 # (points to the right, points up, horizontal and vertical alignment), the preferred place first
 _PLACES = (
-    (7, -1, "left", "top"), (-7, -1, "right", "top"), (0, -9, "center", "top"), (7, 1, "left", "bottom"),
+    (7, -1, "left", "top"), (0, -9, "center", "top"), (0, -24, "center", "top"), (-7, -1, "right", "top"),
+    (7, 1, "left", "bottom"),
     (-7, 1, "right", "bottom"), (0, 9, "center", "bottom"), (7, -16, "left", "top"), (7, 16, "left", "bottom"),
     (-7, 16, "right", "bottom"), (-7, -16, "right", "top"), (7, -30, "left", "top"), (-7, -30, "right", "top"),
 )  # fmt: skip

@@ -7,7 +7,7 @@ from .labels import label_points
 from .roofline_axes import check_roofline_axes, label_roofline_axes
 from .style import COLOURS, GREY, axes, show
 
-LEFT, RIGHT = 0.05, 5000.0  # FLOP per byte
+LEFT, RIGHT = 0.1, 10000.0  # FLOP per byte
 Spread = tuple[float, float, float]  # lowest, median, highest
 
 
