@@ -39,7 +39,9 @@ def main() -> int:
 
 
 def _step(model: dict, weights: StackWeights, batch: int, context: int) -> Timing:
-    timing = time_calls(DecodeStack(model, model["layers"], batch, context, weights=weights).graph(), repeats=20)
+    stack = DecodeStack(model, model["layers"], batch, context, weights=weights)  # held while its graph runs
+    timing = time_calls(stack.graph(), repeats=20)
+    del stack
     torch.cuda.empty_cache()
     return timing
 

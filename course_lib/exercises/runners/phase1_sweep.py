@@ -104,9 +104,9 @@ def _measure_steps(model: dict, layers: int, batches: list[int], context: int) -
 
     weights, steps = StackWeights.random(model, layers), []
     for batch in batches:
-        replay = DecodeStack(model, layers, batch, context, weights=weights).graph()
-        steps.append(_seconds(replay))
-        del replay
+        stack = DecodeStack(model, layers, batch, context, weights=weights)  # held while its graph runs: the buffers are its own
+        steps.append(_seconds(stack.graph()))
+        del stack
         torch.cuda.empty_cache()
     return steps
 
