@@ -1,6 +1,6 @@
 """Answers to the exercises of phase 1, a file for each exercise."""
 
-from . import copy, count_step, floors, graphs, ridge, sweep, telemetry, timer
+from . import copy, count_step, floors, graphs, ridge, scheduler, sweep, telemetry, timer
 
 ANSWERS = {
     "1.1": ridge,
@@ -10,6 +10,7 @@ ANSWERS = {
     "1.5": sweep,
     "1.6": floors,
     "1.7": telemetry,
+    "1.8": scheduler,
     "1.9": graphs,
 }
 WRONG = {number: answers.WRONG for number, answers in ANSWERS.items()}
