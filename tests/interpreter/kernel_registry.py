@@ -39,6 +39,8 @@ EXEMPT = {
     "tests/interpreter/replay_answers.py": "answers that are honest, cheats or forged; replayed by test_replay.py",
     "tests/interpreter/told_answers.py": "answers that travel in numbers, texts or fills; replayed by test_told.py",
     "tests/notebooks/small_course.py": "text of a notebook, not a kernel of the project",
+    "tests/exercises/answers/*": "right and wrong answers to exercises, which are compiled where the exercise asks for it",
+    "solutions/*.py": "cells of a notebook, compiled by lab.trace beside them or by the exercise's own check",
 }
 
 
