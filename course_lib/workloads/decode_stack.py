@@ -2,7 +2,7 @@
 
 The layers are those of Llama: RMSNorm, grouped-query attention with RoPE, SwiGLU. Weights are random, so its tokens mean
 nothing; bytes and FLOPs are a real model's. It is written as an engine would write it: norms take the residual along, q, k and v
-are one product, gate and up another, a step makes eight kernels a layer.
+are one product, gate and up another: nine kernels a layer (two norms, four products, RoPE, attention, SwiGLU).
 
 Layout   weights [out, in] bf16; k_cache, v_cache [batch, kv_heads, context + 1, head_dim] a layer; residual [batch, hidden]
 Not here what the step should take (course_lib.roofline.kernels names its kernels one by one).
