@@ -120,10 +120,9 @@ def test_the_scripts_can_be_run_and_are_bash():
 
 def test_start_runs_what_it_is_given_with_the_copys_settings(tmp_path):
     show = "import os, sys; print(os.environ['COURSE_HOME'], os.environ['JUPYTER_CONFIG_PATH'], *sys.argv[1:], sep='\\n')"
+    theirs = os.environ | {"JUPYTER_CONFIG_PATH": "/theirs"}
     command = ["bash", ROOT / "binder" / "start", sys.executable, "-c", show, "a b", "c"]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=os.environ | {"JUPYTER_CONFIG_PATH": "/theirs"}, capture_output=True, text=True
-    )
+    done = subprocess.run(command, cwd=tmp_path, env=theirs, capture_output=True, text=True)
     home, config, *given = done.stdout.splitlines()
     assert home == str(ROOT / "work")
     assert config.split(":") == [str(ROOT / "binder" / "jupyter"), str(ROOT / "work" / ".course" / "jupyter"), "/theirs"]
