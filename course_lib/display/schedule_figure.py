@@ -31,16 +31,17 @@ def schedule_figure(runs: Mapping[str, Any], *, until_ms: float | None = None, d
         _stairs(tokens, records, decode, COLOURS[2], "decodes")
         _stairs(tokens, records, [d + p for d, p in zip(decode, prefill, strict=True)], COLOURS[4], "prompt tokens", decode)
         _stairs(pool, records, [100 * r["used_blocks"] / run["total_blocks"] for r in records], COLOURS[3], "blocks in use")
-        pool.set(xlabel="ms", ylim=(0, None), xlim=(0, end_ms))
+        pool.set(xlabel="ms", xlim=(0, end_ms))
         steps.set_yscale("log")
         tokens.set_yscale("symlog", linthresh=1)
-        tokens.set_ylim(bottom=0)
         for ax in (steps, tokens, pool):
             ax.spines[["top", "right"]].set_visible(False)
             ax.grid(which="major", color="#e5e7eb", linewidth=0.8)
             ax.set_axisbelow(True)
     for ax, words in zip(grid[:, 0], ("step, ms", "tokens of a step", "KV blocks, %"), strict=True):
         ax.set_ylabel(words)
+    for ax in grid[1:, 0]:  # the columns share it, so only now is the highest known
+        ax.set_ylim(bottom=0)
     for ax in grid[:, -1]:
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
     if display:

@@ -164,10 +164,10 @@ def _long_contexts(draw: random.Random, name: str) -> Case:
 def _long_answers(draw: random.Random) -> Case:
     """Short prompts, long answers, and a pool that holds half a dozen of them in the end: it is full long after it was not."""
     engine, target = _engine(draw), 40.0
-    requests = [
-        _request(draw, 2 * i * target / 3, draw.randint(40, 120), draw.randint(150, 250), stops_early=False) for i in range(24)
-    ]
-    return _trace("long answers in a small pool", draw, target, 80, requests, engine=engine, total_blocks=6 * 24)
+    each_ms = 3 * engine["weights_ms"]
+    requests = [_request(draw, i * each_ms, draw.randint(40, 120), draw.randint(150, 250), stops_early=False) for i in range(24)]
+    trace = _trace("long answers in a small pool", draw, target, 0, requests, engine=engine, total_blocks=6 * 24)
+    return trace | {"until_ms": 300 * engine["weights_ms"]}
 
 
 def _short_requests(draw: random.Random) -> Case:
@@ -185,9 +185,9 @@ def _one_large_request(draw: random.Random) -> Case:
     """Small requests come all the time; a large one, of nearly a step's tokens, fits only when most of them have left."""
     engine, target, requests = _engine(draw, among=2), 40.0, []
     each_ms = 8 * engine["weights_ms"]
-    for i in range(90):
+    for i in range(66):
         requests.append(_request(draw, i * each_ms, draw.randint(40, 80), draw.randint(36, 48), stops_early=False))
     blocks = (_tokens(engine, target) - 80) // BLOCK_SIZE
     requests.append(_request(draw, 14.5 * each_ms, blocks * BLOCK_SIZE + draw.randint(1, 5), 10, stops_early=False))
     trace = _trace("one large request", draw, target, 0, requests, engine=engine, total_blocks=blocks + 1 + 7)
-    return trace | {"until_ms": 90 * each_ms}
+    return trace | {"until_ms": 66 * each_ms}

@@ -49,6 +49,7 @@ class Engine:
         self.trace, self.now_ms, self.live, self.records = trace, 0.0, {}, []
         self.coming = [dict(r, held=0, made=0, first_ms=None, last_ms=None, worst_gap_ms=0.0) for r in trace["requests"]]
         self.all = list(self.coming)
+        self.free_blocks = trace["total_blocks"]
         self._admit()
 
     def _admit(self) -> None:
@@ -56,14 +57,12 @@ class Engine:
             request = self.coming.pop(0)
             if request["running"]:
                 request.update(held=request["prompt_tokens"], made=1, first_ms=0.0, last_ms=0.0)
+                self.free_blocks -= self.blocks(request["held"])
             self.live[request["id"]] = request
 
     def blocks(self, tokens: int) -> int:
         """Blocks that hold so many tokens. Block size 16: 16 tokens -> 1, 17 tokens -> 2."""
         return -(-tokens // self.trace["block_size"])
-
-    def free_blocks(self) -> int:
-        return self.trace["total_blocks"] - sum(self.blocks(r["held"]) for r in self.live.values())
 
     def wanting(self) -> bool:
         """True while there is time left and work to do; skips the time in which nobody is there."""
@@ -86,15 +85,15 @@ class Engine:
         return {
             "now_ms": self.now_ms, "itl_target_ms": self.trace["itl_target_ms"], "ttft_target_ms": self.trace["ttft_target_ms"],
             "engine": dict(self.trace["engine"]), "block_size": self.trace["block_size"],
-            "total_blocks": self.trace["total_blocks"], "free_blocks": self.free_blocks(), "waiting": waiting, "running": running,
+            "total_blocks": self.trace["total_blocks"], "free_blocks": self.free_blocks, "waiting": waiting, "running": running,
         }  # fmt: skip
 
     def step(self, plan: dict) -> dict:
         """Do one step -> its record: start and length in ms, what was done, what was refused and why, blocks, who waits."""
-        free = self.free_blocks()
-        next_blocks = sum(self.blocks(r["held"] + 1) - self.blocks(r["held"]) for r in self.live.values() if r["made"])
+        size, free = self.trace["block_size"], self.free_blocks
+        full = sum(r["held"] % size == 0 for r in self.live.values() if r["made"])  # each needs a block for its next token
         record = {"start_ms": self.now_ms, "malformed": plan.get("malformed", ""), "refused": [], "free_blocks": free,
-                  "stranded": next_blocks > free, "waiting": sum(not r["made"] for r in self.live.values())}  # fmt: skip
+                  "stranded": full > free, "waiting": sum(not r["made"] for r in self.live.values())}  # fmt: skip
         taken: dict[int, int] = {}
         entries = [(number, 1, True) for number in plan.get("decode", [])]
         entries += [(number, tokens, False) for number, tokens in plan.get("prefill", [])]
@@ -105,10 +104,10 @@ class Engine:
                 why = "unknown" if request is None else "twice" if number in taken else "phase"
             elif not 1 <= tokens <= left:
                 why = "tokens"
-            elif self.blocks(request["held"] + tokens) - self.blocks(request["held"]) > free:
+            elif (more := self.blocks(request["held"] + tokens) - self.blocks(request["held"])) > free:
                 why = "blocks"
             else:
-                free -= self.blocks(request["held"] + tokens) - self.blocks(request["held"])
+                free -= more
                 taken[number] = tokens
                 continue
             record["refused"].append([number, tokens, why])
@@ -119,10 +118,10 @@ class Engine:
         record["step_ms"] = max(arithmetic_ms, memory_ms)
         record["decode"] = sum(bool(self.live[number]["made"]) for number in taken)
         record["prefill_tokens"] = sum(taken.values()) - record["decode"]
-        self.now_ms += record["step_ms"]
+        record["used_blocks"] = self.trace["total_blocks"] - free
+        self.now_ms, self.free_blocks = self.now_ms + record["step_ms"], free
         for number, tokens in taken.items():
             self._grow(self.live[number], tokens)
-        record["used_blocks"] = self.trace["total_blocks"] - free
         self.records.append(record)
         self._admit()
         return record
@@ -138,4 +137,5 @@ class Engine:
             request["first_ms"] = self.now_ms
         request["made"], request["last_ms"] = request["made"] + 1, self.now_ms
         if request["made"] >= request["stops_after"]:
+            self.free_blocks += self.blocks(request["held"])
             del self.live[request["id"]]
