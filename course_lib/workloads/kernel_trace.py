@@ -4,7 +4,9 @@ The times are the device's own (torch.profiler reads them through CUPTI). A rang
 when a kernel was launched, which is another time: the host is ahead of the device, or the device waits for it.
 """
 
-from collections.abc import Callable, Sequence
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 
@@ -32,7 +34,7 @@ def kernel_trace(call: Callable[[], object]) -> list[KernelRun]:
         raise RuntimeError("a trace of kernels needs a CUDA device, and this machine shows none")
     call()
     torch.cuda.synchronize()
-    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as seen:
+    with _quiet(), profile(activities=[ProfilerActivity.CUDA], acc_events=True) as seen:
         for _ in range(2):
             call()
             torch.cuda.synchronize()
@@ -61,6 +63,30 @@ class KernelGroup:
     @property
     def total_us(self) -> float:
         return self.count * self.mean_us
+
+
+def host_operations(call: Callable[[], object]) -> list[KernelGroup]:
+    """Run the call under the profiler -> torch's operations by their own time on the host, the longest total first; no gaps."""
+    from torch.profiler import ProfilerActivity, profile
+
+    call()
+    with _quiet(), profile(activities=[ProfilerActivity.CPU], acc_events=True) as seen:
+        call()
+    found = [KernelGroup(e.key, e.count, e.self_cpu_time_total / e.count, 0.0) for e in seen.key_averages()]
+    return sorted(found, key=lambda group: -group.total_us)
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """The profiler's library writes to the process's standard error when it starts and stops; a notebook would show it in red."""
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def breakdown(runs: Sequence[KernelRun], name_of: Callable[[int, str], str] | None = None) -> list[KernelGroup]:

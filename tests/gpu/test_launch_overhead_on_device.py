@@ -1,4 +1,4 @@
-"""The third regime on a device: plain torch does the stack's work, a trace names its kernels, and a small model is launch-bound."""
+"""The third regime on a device: plain torch does the same work, a trace names its kernels, a small model is launch-bound."""
 
 import time
 

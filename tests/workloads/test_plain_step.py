@@ -4,7 +4,14 @@ import pytest
 import torch
 
 from course_lib.workloads.decode_stack import DecodeStack
-from course_lib.workloads.kernel_trace import KernelRun, breakdown, decode_stack_names, in_order, kernel_trace
+from course_lib.workloads.kernel_trace import (
+    KernelRun,
+    breakdown,
+    decode_stack_names,
+    host_operations,
+    in_order,
+    kernel_trace,
+)
 from course_lib.workloads.plain_step import PlainStep
 
 from .test_decode_stack import TINY, reference
@@ -49,3 +56,11 @@ def test_products_of_a_step_are_named_by_their_place():
 def test_without_a_device_there_is_no_trace():
     with pytest.raises(RuntimeError, match="needs a CUDA device"):
         kernel_trace(lambda: None)
+
+
+def test_operations_of_the_host_are_counted_and_nothing_reaches_stderr(capfd):
+    a = torch.ones(8, 8)
+    groups = {group.name: group for group in host_operations(lambda: [torch.mm(a, a) for _ in range(3)])}
+    assert groups["aten::mm"].count == 3
+    assert groups["aten::mm"].mean_us > 0
+    assert capfd.readouterr().err == ""
