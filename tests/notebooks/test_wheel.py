@@ -14,7 +14,8 @@ import pytest
 
 from .classroom import PHASE, ROOT, cell, read
 
-SHIPPED = ("course_lib", "labs", "pyproject.toml", "README.md", "LICENSE")
+SHIPPED = ("course_lib", "labs", "benchmarks/results", "pyproject.toml", "README.md", "LICENSE")
+RESULTS = sorted(path.relative_to(ROOT / "benchmarks/results").as_posix() for path in ROOT.glob("benchmarks/results/*/*.json"))
 
 
 def _run(*command, cwd: Path, **environment: str) -> subprocess.CompletedProcess:
@@ -61,7 +62,7 @@ def labs(wheel, tmp_path_factory):
     def call(*arguments: str, cwd: Path = home) -> subprocess.CompletedProcess:
         return _run(environment / "bin" / "labs", *arguments, cwd=cwd, HOME=str(home))
 
-    call.home = home
+    call.home, call.python = home, python
     return call
 
 
@@ -72,6 +73,22 @@ def test_the_wheel_holds_the_labs_and_no_solution(wheel):
     assert [name for name in names if "solutions" in name or name.startswith(("tests", "benchmarks"))] == []
     texts = [zipfile.ZipFile(wheel).read(name) for name in names if name.endswith(".ipynb")]
     assert not any(b"BEGIN SOLUTION" in text for text in texts)
+
+
+def test_the_wheel_holds_every_recorded_result(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "nvidia-h200/ridge.json" in RESULTS
+    assert sorted(n.removeprefix("course_lib/_results/") for n in names if n.startswith("course_lib/_results/")) == RESULTS
+
+
+def test_an_installed_course_finds_the_recorded_results_and_names_them_for_one_that_is_not_there(labs):
+    find = "import json; from course_lib.recorded import recorded; print(json.dumps(recorded('ridge')))"
+    found = _run(labs.python, "-c", find, cwd=labs.home)
+    assert json.loads(found.stdout) == json.loads((ROOT / "benchmarks/results/nvidia-h200/ridge.json").read_text())
+    miss = "from course_lib.recorded import recorded\ntry: recorded('nothing')\nexcept FileNotFoundError as error: print(error)"
+    said = _run(labs.python, "-c", miss, cwd=labs.home).stdout
+    assert "no result nvidia-h200/nothing" in said
+    assert "nvidia-h200/ridge" in said
 
 
 def test_an_installed_course_is_started_solved_checked_and_followed(labs):
