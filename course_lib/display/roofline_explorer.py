@@ -17,6 +17,8 @@ from .roofline_explorer_numbers import Numbers, numbers_of
 from .roofline_explorer_panel import panel_html, panel_text
 from .roofline_explorer_setting import Setting
 
+STILL = "A picture of one setting. In a live notebook there are controls above it."
+
 
 def explore_roofline(**setting: Any) -> "Explorer":
     """The explorer, as the last line of a cell. Where it starts: `explore_roofline(gpu="H200 SXM", batch=256)`.
@@ -61,7 +63,7 @@ class Explorer:
             display(box)
             return
         display(Image(self.png(), format="png", width=WIDTH, height=HEIGHT, alt=alt_text(self.numbers)))
-        display(_Both(panel_text(self.numbers), HTML(panel_html(self.numbers))))
+        display(_Both(panel_text(self.numbers), HTML(panel_html(self.numbers, STILL))))
 
     def widget(self) -> Any:
         """Controls, picture and panel in one box; None where ipywidgets is missing."""

@@ -104,9 +104,9 @@ class ExplorerFigure:
         words = f"{numbers.gpu.hbm_gb_per_s:,.0f} GB/s".replace(",", " ")
         self._keep(ax.annotate(words, (0.62, 0.62 * slope), xytext=(0, 5), textcoords="offset points", rotation=angle,
                                rotation_mode="anchor", fontsize=9, color=INK, va="bottom"))  # fmt: skip
-        for one in (ax, self.strip):
-            self._keep(one.axvline(ridge, color=INK, linewidth=1, linestyle=":", zorder=1))
-        self._say(ax, f"ridge: {digits(ridge)} FLOP per byte", ridge, BOTTOM, (5, 18), "left", "bottom", INK)
+        for one, top in ((ax, peak), (self.strip, self.strip.get_ylim()[1])):
+            self._keep(*one.plot([ridge, ridge], [one.get_ylim()[0], top], color=INK, linewidth=1, linestyle=":", zorder=1))
+        self._say(ax, f"ridge: {digits(ridge)} FLOP/byte", ridge, BOTTOM, (5, 18), "left", "bottom", INK)
         self._say(ax, "waits for arithmetic", ridge, BOTTOM, (5, 4), "left", "bottom", GREY)
         self._say(ax, "waits for memory", ridge, BOTTOM, (-5, 4), "right", "bottom", GREY)
 
@@ -137,11 +137,15 @@ class ExplorerFigure:
             self._keep(*self.strip.plot([start, stop], [row, row], color=colour, linewidth=3, alpha=0.45, zorder=2))
             shape = {"products": "s", "step": "o", "attention": "D"}[name] if end < RIGHT else ">"
             self._keep(*self.strip.plot([stop], [row], shape, color=colour, markersize=8, zorder=4, clip_on=False))
-            across = "right" if stop > RIGHT / 8 else "center"
-            self._say(self.strip, digits(end), stop, row, (0, 6), across, "bottom", colour)
-            if name != "attention" and stop > 6 * start:
+            far = stop > RIGHT / 8
+            if name == "attention":
+                self._say(self.strip, digits(end), stop, row, (-9 if far else 9, 0), "right" if far else "left", "center", colour)
+                continue
+            self._say(self.strip, digits(end), stop, row, (0, 6), "right" if far else "center", "bottom", colour)
+            if stop > 6 * start:
                 self._keep(*self.strip.plot([start], [row], "|", color=colour, markersize=9))
-                self._say(self.strip, "batch 1", start, row, (0, 6), "center" if start > 1.5 else "left", "bottom", GREY)
+                if name == "products":
+                    self._say(self.strip, "batch 1", start, row, (0, 6), "center" if start > 1.5 else "left", "bottom", GREY)
         if limit is not None:
             row, colour = _ROWS["step"]
             stop = min(limit, RIGHT)
@@ -187,4 +191,4 @@ def kind_of(numbers: Numbers) -> str:
     new, context = numbers.setting.new_tokens, numbers.setting.context
     if numbers.decodes:
         return "decode"
-    return f"{new} new tokens each" if context else f"prefill of {new} tokens"
+    return f"{new} new tokens each" if context else f"prefill of {new} token{'s' if new > 1 else ''}"

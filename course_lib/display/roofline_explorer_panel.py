@@ -17,8 +17,8 @@ def rows_of(numbers: Numbers) -> list[tuple[str, str, str]]:
     parts = f"weights {_bytes(n.weights_read_bytes)}, KV {_bytes(n.kv_moved_bytes)}, activations {_bytes(n.activation_bytes)}"
     seconds = n.floor_ms / 1e3
     each, all_of_them = n.setting.new_tokens / seconds, n.tokens / seconds / n.ranks
-    times = f"arithmetic {_three(n.arithmetic_ms)} ms, memory {_three(n.memory_ms)} ms"
-    times += f"; plus all-reduces {_three(n.allreduce_ms)} ms" if n.ranks > 1 else ""
+    times = f"arithmetic {_three(n.arithmetic_ms)}, memory {_three(n.memory_ms)} ms"
+    times += f", and all-reduces {_three(n.allreduce_ms)} ms" if n.ranks > 1 else ""
     rate = "tokens/s" if n.setting.new_tokens == 1 else "prompt tokens/s"
     rows = [
         ("FLOPs", _scientific(step.flops), f"products {percent(n.product_flops / step.flops)}, "
@@ -46,11 +46,12 @@ def room(numbers: Numbers) -> str:
     where = "on this GPU" if numbers.ranks == 1 else f"on {numbers.ranks} GPUs"
     if most == 0:
         return f"Does not fit: the weights and one sequence are more than there is room for {where}."
-    held = f"{most} sequence{'s' if most > 1 else ''} of this length fit{'' if most > 1 else 's'} {where}"
-    return f"Fits: up to {held}." if numbers.fits else f"Does not fit: {held}, not {batch}."
+    held = f"{digits(most)} sequence{'s' if most > 1 else ''} of this length fit{'' if most > 1 else 's'} {where}"
+    return f"Fits: up to {held}." if numbers.fits else f"Does not fit: {held}, not {digits(batch)}."
 
 
-def panel_html(numbers: Numbers) -> str:
+def panel_html(numbers: Numbers, foot: str = "") -> str:
+    """The table, what has to be said about it, and a last line in faint letters."""
     cell = "text-align:left;vertical-align:top;padding:3px 10px 3px 0;border:none;max-width:none;background:transparent"
     body = "".join(
         f'<tr style="background:transparent;border-bottom:1px solid {_LINE}">'
@@ -60,7 +61,9 @@ def panel_html(numbers: Numbers) -> str:
         for name, value, made_of in rows_of(numbers)
     )
     ink = f"color:{_TEXT}" if numbers.fits else f"font-weight:600;{_RED}"
-    notes = "".join(f'<div style="margin-top:4px;color:{_FAINT}">{escape(note)}</div>' for note in numbers.notes)
+    notes = "".join(
+        f'<div style="margin-top:4px;color:{_FAINT}">{escape(note)}</div>' for note in (*numbers.notes, *filter(None, [foot]))
+    )
     style = f"border-collapse:collapse;border:none;margin:4px 0;table-layout:auto;width:100%;font-size:13px;color:{_TEXT}"
     font = "font-family:var(--jp-content-font-family, sans-serif);font-size:13px;line-height:1.35"
     return (
