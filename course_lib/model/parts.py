@@ -1,0 +1,67 @@
+"""The parts of a decoder that an exercise, the engine or a learner may replace, with their exact signatures.
+
+    model = load("course-target")
+    model.parts = replace(model.parts, attend=my_attention)                 # from the next forward pass on
+    model.swap_linears(lambda name, linear: MyInt4Linear(linear.weight))    # each product of the layers, and an untied head
+    model = load("course-target", parts=Parts(cache=MyPagedCache))
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from .attend import attend_dense
+from .cache import DenseCache
+from .config import ModelConfig
+from .span import Span
+
+
+class Attend(Protocol):
+    """softmax(q k^T * scale) v over the keys that span lets each query see (span.mask() says it as a tensor).
+
+    q [batch, q_len, heads, dim], k [batch, keys, kv_heads, dim], v [batch, keys, kv_heads, v_dim] -> [batch, q_len, heads, v_dim],
+    all of one dtype. k and v may be views with gaps between rows; MLA's absorbed path hands over kv_heads = 1 and a v that is part of k.
+    With a paged cache k and v are whatever its `append` gave, and attend is the one that goes with it.
+    """
+
+    def __call__(self, q: Tensor, k: Tensor, v: Tensor, span: Span, scale: float, /) -> Tensor: ...
+
+
+class KeyValues(Protocol):
+    """What a decoder asks of a cache; DenseCache is the one in use."""
+
+    batch: int
+    capacity: int  # tokens that a row can hold
+    lengths: list[int]  # tokens that each row holds
+
+    def append(self, layer: int, new: Sequence[Tensor], span: Span, /) -> tuple[Tensor, ...]: ...
+    def advance(self, span: Span, /) -> None: ...
+
+
+CacheFactory = Callable[[ModelConfig, int, int, torch.dtype, torch.device], KeyValues]
+"""(config, batch, capacity, dtype, device) -> an empty cache"""
+
+LinearFactory = Callable[..., nn.Module]
+"""(in_features, out_features, bias=False) -> a module that maps [..., in_features] to [..., out_features].
+
+Its weight is a parameter `weight` [out_features, in_features] (and `bias`), as torch.nn.Linear has it, so that a checkpoint fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """attend and latent_path are read at every forward pass; linear when the model is built; cache at new_cache.
+
+    latent_path   MLA only: "explicit", "absorbed", or "auto": absorbed for one new token, explicit for more
+    """
+
+    attend: Attend = attend_dense
+    linear: LinearFactory = nn.Linear
+    cache: CacheFactory = DenseCache
+    latent_path: Literal["auto", "explicit", "absorbed"] = "auto"
+
+    def __post_init__(self) -> None:
+        if self.latent_path not in ("auto", "explicit", "absorbed"):
+            raise ValueError(f"latent_path is {self.latent_path!r}; use 'auto', 'explicit' or 'absorbed'")
