@@ -36,10 +36,13 @@ def launch_regimes_figure(
         colour = COLOURS[place % len(COLOURS)]
         ax.scatter([x for _, x, _, _ in rows], [y for _, _, y, _ in rows], s=38, zorder=3, edgecolor=colour,
                    color=["white" if graphed else colour for *_, graphed in rows])  # fmt: skip
-        taken: list[float] = []
+        taken: list[tuple[str, float, float]] = []
         for what, x, y, _ in sorted(rows, key=lambda row: row[2]):
-            near = any(abs(y / other - 1) < 0.25 for other in taken)
-            taken.append(y)
+            beside = [word for word, x2, y2 in taken if abs(y / y2 - 1) < 0.25 and 0.5 < x / x2 < 2]
+            if what in beside:
+                continue  # launched and replayed at one place: one word for both
+            taken.append((what, x, y))
+            near = len(beside) % 2
             ax.annotate(what, (x, y), xytext=(-7 if near else 7, 4 if near else -4), textcoords="offset points", fontsize=8.5,
                         color=colour, ha="right" if near else "left")  # fmt: skip
     ys = [y for rows in points.values() for _, _, y, _ in rows]

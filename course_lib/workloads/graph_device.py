@@ -153,7 +153,7 @@ def _names_of_cuda(device: SimulatedDevice) -> _Names:
     class graph:
         """As torch.cuda.graph."""
 
-        def __init__(self, cuda_graph: Any, pool: Any = None, stream: Any = None, capture_error_mode: str = "global") -> None:
+        def __init__(self, cuda_graph: Any, pool: Any = None, stream: Any = None, **options: Any) -> None:
             self._graph = cuda_graph
 
         def __enter__(self) -> None:
