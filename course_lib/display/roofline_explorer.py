@@ -63,7 +63,7 @@ class Explorer:
             display(box)
             return
         display(Image(self.png(), format="png", width=WIDTH, height=HEIGHT, alt=alt_text(self.numbers)))
-        display(_Both(panel_text(self.numbers), HTML(panel_html(self.numbers, STILL))))
+        display(_Both(panel_text(self.numbers), HTML(panel_html(self.numbers, below=True, foot=STILL))))
 
     def widget(self) -> Any:
         """Controls, picture and panel in one box; None where ipywidgets is missing."""

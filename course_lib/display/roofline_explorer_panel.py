@@ -8,6 +8,7 @@ from .roofline_explorer_numbers import Numbers
 _TEXT, _FAINT = "var(--jp-content-font-color1, inherit)", "var(--jp-content-font-color2, #5f6368)"
 _LINE = "var(--jp-border-color2, rgba(128,128,128,.4))"
 _RED = f"color:#c62828;color:color-mix(in srgb, #c62828 65%, {_TEXT})"
+_CELL = "text-align:left;vertical-align:top;padding:3px 10px 3px 0;border:none;max-width:none;background:transparent"
 _UP = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -50,13 +51,16 @@ def room(numbers: Numbers) -> str:
     return f"Fits: up to {held}." if numbers.fits else f"Does not fit: {held}, not {digits(batch)}."
 
 
-def panel_html(numbers: Numbers, foot: str = "") -> str:
-    """The table, what has to be said about it, and a last line in faint letters."""
-    cell = "text-align:left;vertical-align:top;padding:3px 10px 3px 0;border:none;max-width:none;background:transparent"
+def panel_html(numbers: Numbers, *, below: bool = False, foot: str = "") -> str:
+    """The table, what has to be said about it, and a last line in faint letters.
+
+    below  for a place below the picture, as wide as it is: each row on one line
+    """
+    gap, width = (f'</td><td style="{_CELL}">', 660) if below else ("<br>", 340)
     body = "".join(
         f'<tr style="background:transparent;border-bottom:1px solid {_LINE}">'
-        f'<th scope="row" style="{cell};font-weight:normal;color:{_FAINT};white-space:nowrap">{escape(name)}</th>'
-        f'<td style="{cell}"><b>{escape(value)}</b><br>'
+        f'<th scope="row" style="{_CELL};font-weight:normal;color:{_FAINT};white-space:nowrap">{escape(name)}</th>'
+        f'<td style="{_CELL}"><b>{escape(value)}</b>{gap}'
         f'<span style="color:{_FAINT};font-size:12px">{escape(made_of)}</span></td></tr>'
         for name, value, made_of in rows_of(numbers)
     )
@@ -67,7 +71,7 @@ def panel_html(numbers: Numbers, foot: str = "") -> str:
     style = f"border-collapse:collapse;border:none;margin:4px 0;table-layout:auto;width:100%;font-size:13px;color:{_TEXT}"
     font = "font-family:var(--jp-content-font-family, sans-serif);font-size:13px;line-height:1.35"
     return (
-        f'<div class="course-explorer" style="color:{_TEXT};{font};max-width:340px">'
+        f'<div class="course-explorer" style="color:{_TEXT};{font};max-width:{width}px">'
         f'<div style="font-size:15px;font-weight:600">{escape(headline(numbers))}</div>'
         f'<table style="{style}"><tbody>{body}</tbody></table><div style="{ink}">{escape(room(numbers))}</div>{notes}</div>'
     )
