@@ -40,7 +40,7 @@ def goodput_cases(seed: int) -> list[Case]:
 
 def throughput_cases(seed: int) -> list[Case]:
     draw = random.Random(seed)
-    return [_steady(draw, "more than it can do", load=1.6, steps=100), _many_short(draw)]
+    return [_steady(draw, "more than it can do", load=1.6, steps=60), _many_short(draw)]
 
 
 def example_trace(name: str, seed: int = 1) -> Case:
@@ -117,21 +117,21 @@ def _many_short(draw: random.Random) -> Case:
     """Short prompts, more and more of them: the batch may grow to hundreds, for the weights are read once for all."""
     engine, target = _engine(draw), 40.0
     each_ms = engine["weights_ms"] / 12  # a dozen arrive in the time of the smallest step
-    requests = [_request(draw, i * each_ms, draw.randint(5, 20), draw.randint(60, 100)) for i in range(400)]
+    requests = [_request(draw, i * each_ms, draw.randint(5, 20), draw.randint(60, 100)) for i in range(240)]
     trace = _trace("many short requests", draw, target, 0, requests, engine=engine)
-    return trace | {"until_ms": 100 * engine["weights_ms"]}
+    return trace | {"until_ms": 60 * engine["weights_ms"]}
 
 
 def _burst(draw: random.Random) -> Case:
     """A light load, and a dozen long prompts at one moment."""
     engine, target, now, requests = _engine(draw), 40.0, 0.0, []
     most = _tokens(engine, target)
-    while now < 80 * target:
+    while now < 60 * target:
         requests.append(_request(draw, now, draw.uniform(0.1, 0.6) * most, draw.randint(20, 60)))
         now += draw.uniform(1.0, 3.0) * target
     moment = draw.uniform(12, 18) * target
     requests += [_request(draw, moment, draw.uniform(1.2, 2.0) * most, draw.randint(10, 40)) for _ in range(12)]
-    return _trace("a burst of long prompts", draw, target, 80, requests, engine=engine, ttft_target_ms=30 * target)
+    return _trace("a burst of long prompts", draw, target, 60, requests, engine=engine, ttft_target_ms=30 * target)
 
 
 def _long_prompts(draw: random.Random) -> Case:
