@@ -16,7 +16,7 @@ from .scheduler_cases import goodput_cases, itl_cases, kv_cases, plan_cases, sta
 
 LEAST_TOKENS = 0.25  # of the reference's: whoever does nothing keeps every promise
 LEAST_GOODPUT = 0.85  # of the reference's; of the answers known, wrong ones reach 0.4 at most, right ones 1.0
-LEAST_THROUGHPUT = 0.75  # of the reference's in each trace; a wrong one falls to 0.45 or less in one of them, right ones reach 0.99
+LEAST_THROUGHPUT = 0.75  # of the reference's in each trace; wrong ones fall to 0.45 or less in one, right ones reach 0.99
 MOST_WAITING = 4.0  # times the reference's longest wait; wrong ones reach 1.5 times as much, right ones a quarter
 
 
@@ -182,6 +182,7 @@ SCHEDULER = Exercise(
     params=("state",),
     returns='dict: "decode" a list of ids, "prefill" a list of (id, tokens)',
     runner="phase1_scheduler",
+    may_import=frozenset({"bisect", "collections", "heapq", "itertools", "math", "torch"}),
     seconds=60.0,
     criteria=(
         _criterion("plans", "every plan is one that the engine can carry out", 1.0, plan_cases, check_plans),

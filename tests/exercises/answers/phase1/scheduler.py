@@ -1,7 +1,5 @@
 """Answers to exercise 1.8. Each function stands alone: its source is also judged in a process of its own."""
 
-import heapq
-
 from ..spoiling import spoiled
 
 PLANS, ITL, KV, STARVES, GOODPUT, THROUGHPUT = "plans", "ITL", "KV headroom", "nobody starves", "goodput", "throughput"
@@ -81,6 +79,8 @@ def by_bisection(state):
 
 def heap_by_deadline(state):
     """Right: a heap of deadlines, nine tenths of the target as a margin, chunks in multiples of 16 where they are cut."""
+    import heapq
+
     target, numbers = 0.9 * state["itl_target_ms"], state["engine"]
     budget = int(target // numbers["ms_per_token"]) - len(state["running"])
     kv_left = (target - numbers["weights_ms"]) / numbers["ms_per_kv_token"]
