@@ -30,7 +30,7 @@ class DenseCache:
         ]
 
     def append(self, layer: int, new: Sequence[Tensor], span: Span) -> tuple[Tensor, ...]:
-        """Write a step's keys and values at its positions; give back all slots up to span.keys. new: [batch, q_len, *shape] each."""
+        """Write a step's keys and values at its positions -> all slots up to span.keys. new: [batch, q_len, *shape] each."""
         held = self.buffers[layer]
         for buffer, values in zip(held, new, strict=True):
             if span.start is not None:

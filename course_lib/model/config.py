@@ -72,7 +72,7 @@ class ModelConfig:
             fits = [n for n in range(1, self.heads + 1) if self.heads % n == 0]
             raise ValueError(f"{self.name}: {self.heads} heads do not share {self.kv_heads} KV heads; use one of {fits}")
         if self.rope_dim % 2:
-            raise ValueError(f"{self.name}: rotary positions turn pairs, and {self.rope_dim} values are no pairs; use an even number")
+            raise ValueError(f"{self.name}: rotary positions turn pairs, {self.rope_dim} values are no pairs; use an even number")
         if self.sliding_window is not None and self.sliding_window < 1:
             raise ValueError(f"{self.name}: sliding_window is {self.sliding_window}; use at least 1, or None for no window")
         if self.mla and (self.qk_norm or self.qkv_bias):

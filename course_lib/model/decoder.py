@@ -1,12 +1,14 @@
 """The decoder: tokens in, logits out, over layers whose attention, products and KV cache can be replaced (parts.py).
 
-Parameters   embed.weight [vocab, hidden]; layers.N.attention_norm, .q, .k, .v, .o, .mlp_norm, .gate, .up, .down; final_norm.weight;
-             head.weight [vocab, hidden], absent when tied. Where the config asks for them: .q_norm, .k_norm, biases of .q, .k, .v.
-             MLA: .q (or .q_down, .q_norm, .q_up), .kv_down, .kv_norm, .kv_up, .o
+Parameters   embed.weight [vocab, hidden]; final_norm.weight; head.weight [vocab, hidden], absent when tied
+             layers.N.: attention_norm, q, k, v, o, mlp_norm, gate, up, down, each with .weight
+             where the config asks for them: q_norm.weight, k_norm.weight, q.bias, k.bias, v.bias
+             MLA, instead of q, k, v: q (or q_down, q_norm, q_up), kv_down, kv_norm, kv_up
 """
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -28,11 +30,13 @@ class Decoder(nn.Module):
         super().__init__()
         self.config, self.parts = config, parts or Parts()
         layer = LatentLayer if config.mla else GroupedLayer
-        self.embed = nn.Embedding(config.vocab, config.hidden)
+        # given its weight, the embedding draws none: without a device (load.empty) that alone would import torch's compiler
+        self.embed = nn.Embedding.from_pretrained(torch.empty(config.vocab, config.hidden), freeze=False)
         self.layers = nn.ModuleList(layer(config, index, self.parts) for index in range(config.layers))
         self.final_norm = RMSNorm(config.hidden, config.rms_eps)
         self.head = None if config.tied else self.parts.linear(config.hidden, config.vocab, bias=False)
         self._frequencies = inverse_frequencies(config)
+        self.tokenizer_factory: Callable[[], Any] | None = None  # set by who loads weights
         self.init_weights()
 
     @torch.no_grad()
@@ -81,6 +85,18 @@ class Decoder(nn.Module):
         x = self.final_norm(x)
         logits = F.linear(x, self.embed.weight) if self.head is None else self.head(x)
         return logits if logits.dtype == torch.float64 else logits.float()
+
+    @property
+    def weight_bytes_per_step(self) -> int:
+        """Bytes of weights that one decode step reads: all of them once, but of an untied embedding only a row a token."""
+        held = sum(tensor.nbytes for tensor in (*self.parameters(), *self.buffers()))
+        return held if self.head is None else held - self.embed.weight.nbytes
+
+    def tokenizer(self) -> Any:
+        """The tokenizer that belongs to the loaded weights. ValueError for a model that came without one."""
+        if self.tokenizer_factory is None:
+            raise ValueError(f"{self.config.name} came without a tokenizer; hand one over, or load weights by name")
+        return self.tokenizer_factory()
 
     def new_cache(self, batch: int, capacity: int) -> KeyValues:
         """An empty cache for `batch` rows of up to `capacity` tokens, in the model's dtype and on its device."""

@@ -1,15 +1,15 @@
 """Multi-head latent attention (MLA): the cache keeps one small latent a token, and keys and values are made from it.
 
-Source   DeepSeek-V2, arXiv 2405.04434, section 2.1 (formulas 9 to 19) and appendix C; the norms of the latents: its released code.
+Source   DeepSeek-V2, arXiv 2405.04434, section 2.1 and appendix C; the norms of the latents: its released code.
 
-A token's latent c (kv_rank values, after an RMSNorm) holds what all heads need: W_uk c is a head's key without rotation, W_uv c its
-value. Rotation cannot go through the latent, since W_uk would then depend on the position, so one more key of rope_dim values is
-rotated and shared by all heads. The cache keeps c and that key side by side.
+A token's latent c (kv_rank values, after an RMSNorm) holds what all heads need: W_uk c is a head's key without rotation, W_uv c
+its value. Rotation cannot go through the latent, since W_uk would then depend on the position, so one more key of rope_dim values
+is rotated and shared by all heads. The cache keeps c and that key side by side.
 
 Two ways to the same numbers
 explicit   make every cached token's keys and values for every head, then attend as usual: least FLOPs for a long prompt
-absorbed   q . (W_uk c) = (W_uk^T q) . c: carry the query into the latent space instead, attend over the latents as one KV head that
-           is key and value at once, and carry the result out by W_uv. Decoding reads the latents and never makes keys: least bytes
+absorbed   q . (W_uk c) = (W_uk^T q) . c: carry the query into the latent space instead, attend over the latents as one KV head
+           that is key and value at once, and carry the result out by W_uv. Decoding never makes keys: least bytes
 """
 
 from typing import TYPE_CHECKING

@@ -1,9 +1,9 @@
 """The parts of a decoder that an exercise, the engine or a learner may replace, with their exact signatures.
 
-    model = load("course-target")
-    model.parts = replace(model.parts, attend=my_attention)                 # from the next forward pass on
-    model.swap_linears(lambda name, linear: MyInt4Linear(linear.weight))    # each product of the layers, and an untied head
-    model = load("course-target", parts=Parts(cache=MyPagedCache))
+model = load("course-target")
+model.parts = replace(model.parts, attend=my_attention)                 # from the next forward pass on
+model.swap_linears(lambda name, linear: MyInt4Linear(linear.weight))    # each product of the layers, and an untied head
+model = load("course-target", parts=Parts(cache=MyPagedCache))
 """
 
 from collections.abc import Callable, Sequence
@@ -22,9 +22,9 @@ from .span import Span
 class Attend(Protocol):
     """softmax(q k^T * scale) v over the keys that span lets each query see (span.mask() says it as a tensor).
 
-    q [batch, q_len, heads, dim], k [batch, keys, kv_heads, dim], v [batch, keys, kv_heads, v_dim] -> [batch, q_len, heads, v_dim],
-    all of one dtype. k and v may be views with gaps between rows; MLA's absorbed path hands over kv_heads = 1 and a v that is part of k.
-    With a paged cache k and v are whatever its `append` gave, and attend is the one that goes with it.
+    q [batch, q_len, heads, dim], k [batch, keys, kv_heads, dim], v [batch, keys, kv_heads, v_dim]
+    -> [batch, q_len, heads, v_dim], all of one dtype. k and v may be views with gaps between rows; MLA's absorbed path hands over
+    kv_heads = 1 and a v that is part of k. With another cache k and v are what its `append` gave, and attend goes with it.
     """
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, span: Span, scale: float, /) -> Tensor: ...
@@ -39,6 +39,8 @@ class KeyValues(Protocol):
 
     def append(self, layer: int, new: Sequence[Tensor], span: Span, /) -> tuple[Tensor, ...]: ...
     def advance(self, span: Span, /) -> None: ...
+    @property
+    def held_bytes(self) -> int: ...  # of the tokens that are held: what a decode step reads
 
 
 CacheFactory = Callable[[ModelConfig, int, int, torch.dtype, torch.device], KeyValues]
@@ -47,7 +49,7 @@ CacheFactory = Callable[[ModelConfig, int, int, torch.dtype, torch.device], KeyV
 LinearFactory = Callable[..., nn.Module]
 """(in_features, out_features, bias=False) -> a module that maps [..., in_features] to [..., out_features].
 
-Its weight is a parameter `weight` [out_features, in_features] (and `bias`), as torch.nn.Linear has it, so that a checkpoint fits."""
+Its weight is a parameter `weight` [out_features, in_features] (and `bias`), as in torch.nn.Linear, so that a checkpoint fits."""
 
 
 @dataclass(frozen=True, slots=True)

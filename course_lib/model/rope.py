@@ -25,8 +25,8 @@ def inverse_frequencies(config: ModelConfig) -> Tensor:
 def llama3_scaled(frequencies: Tensor, scaling: Llama3Scaling) -> Tensor:
     """Slow pairs turn `factor` times slower, fast pairs as before, those between by a share of both.
 
-    A pair turns original_context * frequency / 2 pi times over the original context. From high_freq_factor turns on it stays as it
-    is; up to low_freq_factor turns it is slowed down in full; between, the share that stays grows evenly with the turns.
+    A pair turns original_context * frequency / 2 pi times over the original context. From high_freq_factor turns on it stays as
+    it is; up to low_freq_factor turns it is slowed down in full; between, the share that stays grows evenly with the turns.
     """
     turns = scaling.original_context * frequencies / (2 * math.pi)
     stays = (turns - scaling.low_freq_factor) / (scaling.high_freq_factor - scaling.low_freq_factor)
