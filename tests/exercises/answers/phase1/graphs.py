@@ -494,9 +494,9 @@ def begun_and_ended_by_hand(cuda, step, example, buckets):
 
 WRONG = [
     (every_kernel_by_hand, ALL),
-    (no_warm_up, ALL),
     (never_copies_in, {REPLAYS, BUCKETS}),
     (name_bound_anew, {REPLAYS, BUCKETS}),
+    (no_warm_up, ALL),
     (hands_out_its_own_memory, {REPLAYS, BUCKETS}),
     (captured_when_first_needed, {CAPTURES, LAUNCHES}),
     (only_the_largest_bucket, {BUCKETS, CAPTURES}),

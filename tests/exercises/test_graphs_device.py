@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_lib.workloads.graph_device import simulated_device
+from course_lib.exercises.runners.phase1_graphs import simulated_device
 
 
 @pytest.fixture
