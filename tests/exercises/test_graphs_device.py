@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_lib.exercises.runners.phase1_graphs import simulated_device
+from course_lib.exercises.runners.phase1_graphs import graphed_calls, simulated_device
 
 
 @pytest.fixture
@@ -87,3 +87,11 @@ def test_the_step_compiles_at_its_first_call_with_a_size_and_its_runs_are_noted(
         notes = device.take_notes()
     assert notes["eager_rows"] == notes["captured_rows"] == notes["replayed_rows"] == [3]
     torch.testing.assert_close(out, torch.tanh(x), rtol=0, atol=0)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="torch.cuda works where there is a GPU")
+@pytest.mark.parametrize("name", ["CUDAGraph", "Stream", "synchronize"])
+def test_who_reaches_for_torch_cuda_is_told_of_the_one_that_was_given(name):
+    case = {"weights": [], "example": torch.zeros(1, 2), "buckets": [1], "inputs": []}
+    with pytest.raises((RuntimeError, AssertionError), match="the `cuda` that your function is given does not"):
+        graphed_calls(lambda *given: getattr(torch.cuda, name)(), case)
