@@ -50,7 +50,7 @@ def table(name: str, rows: str = "") -> str:
 def _number(value: float | None) -> str:
     if value is None:
         return "-"
-    return f"{value:,.0f}" if float(value).is_integer() else f"{value:,.3g}"
+    return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 1000 else f"{value:,.3g}"
 
 
 def _ratio(value: float | None) -> str:

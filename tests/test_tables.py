@@ -56,6 +56,13 @@ def test_a_row_without_a_peer_has_a_dash_for_it(result):
     assert "| no peer | sectors | 2.5 | - | - |" in made
 
 
+@pytest.mark.parametrize(
+    ("value", "text"), [(4229.7, "4,230"), (792.51, "793"), (0.08312, "0.0831"), (3.0, "3"), (12345, "12,345"), (None, "-")]
+)
+def test_a_number_has_three_figures_or_its_whole_part(value, text):
+    assert tables._number(value) == text
+
+
 def test_a_result_whose_source_changed_is_marked_stale(result):
     assert "Stale" not in tables.with_tables(TEXT)
     (result / "kernel.py").write_text("2")
