@@ -19,7 +19,7 @@ METADATA = "Metadata-Version: 2.1\nName: tiny\nLicense-Expression: {}\n\nText\n"
 
 
 def module(number: int) -> bytes:
-    body = "".join(f"def step_{number}_{i}(value):\n    return value + {number} * {i}\n\n\n" for i in range(6))
+    body = "".join(f"def step_{number}_{i}(first_value):\n    return first_value + {number} * {i}\n\n\n" for i in range(6))
     return f'"""Module number {number}: prints words."""\n\n\n{body}'.encode()
 
 
@@ -90,7 +90,7 @@ def tokenized(made):
 
 
 def test_packed_tokens_give_back_every_document_and_prose_twice(tokenized, monkeypatch):
-    monkeypatch.setattr(shards, "SHARD_TOKENS", 1500)  # so that there are several
+    monkeypatch.setattr(shards, "SHARD_TOKENS", 500)  # so that there are several
     aside = (held_out.HeldOutText("x", module(7)),)
     shards.run(tokenized, aside)
     folder = tokenized / "shards"
