@@ -26,11 +26,11 @@ def judge(notebook: Any, known: Exercise, cell: str = "check", seed: int | None 
     if not cells:
         cure = "rename it, run labs start, and copy your answers into the fresh one"
         return refused(known, cell, f"the notebook has no code cell {known.cell_id}; {cure}", context)
-    jobs, runner = plan(known, cell, seed), runners.source(known.runner)
-    attempts = attempts_in_child(known, cell, jobs, cells, runner)
+    jobs, files = plan(known, cell, seed), runners.files(known.runner)
+    attempts = attempts_in_child(known, cell, jobs, cells, files)
     harmless = [c for c in cells if c.required or c.name.endswith("-setup") or only_definitions(c.source)]
     if len(harmless) < len(cells) and all(a["status"] in ("timeout", "died") for a in attempts):
-        attempts = attempts_in_child(known, cell, jobs, harmless, runner)  # perhaps an earlier answer hung or died
+        attempts = attempts_in_child(known, cell, jobs, harmless, files)  # perhaps an earlier answer hung or died
     if wants_launches(known, cell):
         attempts = with_launch_evidence(known, cell, jobs, attempts, runners.load(known.runner), cached=False)
     return conclude(known, cell, jobs, attempts, context)

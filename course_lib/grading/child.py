@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -39,18 +39,19 @@ class Cell:
 
 
 def attempts_in_child(
-    exercise: Exercise, cell: str, jobs: Sequence[Job], cells: Sequence[Cell], runner: bytes, seconds: float | None = None
-) -> list[dict]:
+    exercise: Exercise, cell: str, jobs: Sequence[Job], cells: Sequence[Cell], files: Mapping[str, bytes],
+    seconds: float | None = None,
+) -> list[dict]:  # fmt: skip
     """-> one attempt for each job.
 
-    runner   source of the exercise's runner module
+    files    path -> source of runner.py and of what it imports of the course (exercises/runners)
     cells    the notebook cells to run, in order; a required one of them defines the exercise's entry
     seconds  limit for all the jobs together (default: the exercise's)
     """
     limit = exercise.seconds if seconds is None else seconds
     with tempfile.TemporaryDirectory(prefix="course-judge-") as folder:
         root = Path(folder)
-        _write_tree(root, runner, cells)
+        _write_tree(root, files, cells)
         criteria = exercise.in_cell(cell)
         request = {
             "entry": exercise.entry,
@@ -65,13 +66,15 @@ def attempts_in_child(
     return records[: len(jobs)] + [ended] * max(missing, 0)
 
 
-def _write_tree(root: Path, runner: bytes, cells: Sequence[Cell]) -> None:
+def _write_tree(root: Path, files: Mapping[str, bytes], cells: Sequence[Cell]) -> None:
     (root / "inside").mkdir()
     (root / "cells").mkdir()
     for file in resources.files(inside).iterdir():
         if file.name.endswith(".py"):
             (root / "inside" / file.name).write_bytes(file.read_bytes())
-    (root / "runner.py").write_bytes(runner)
+    for path, source in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_bytes(source)
     for cell in cells:
         (root / "cells" / f"{cell.name}.py").write_text(cell.source, encoding="utf-8", errors="replace")
 

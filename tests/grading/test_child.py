@@ -21,7 +21,7 @@ RIGHT = "def ridge_points(p, b):\n    return p.double() * 1e3 / b.double()[:, No
 def run(source, seconds=20.0, known=KNOWN, cells=()):
     jobs = plan(known, "check", seed=5)
     cells = [*cells, Cell("ex-1-1", HEAD + source, required=True)]
-    attempts = attempts_in_child(known, "check", jobs, cells, runners.source(known.runner), seconds)
+    attempts = attempts_in_child(known, "check", jobs, cells, runners.files(known.runner), seconds)
     return conclude(known, "check", jobs, attempts)
 
 
@@ -156,3 +156,26 @@ def test_a_device_that_torch_sees_is_used_and_a_value_that_is_set_stands(device,
     env |= {} if before is None else {"TRITON_INTERPRET": before}
     done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert (done.stdout, done.stderr) == (f"{after}\n", "")
+
+
+def test_a_runner_finds_the_workloads_and_nothing_else_of_the_course():
+    """They come along in the tree; what an exercise teaches does not."""
+    parts = ("workloads.decode_stack", "roofline", "exercises", "timing")
+    runner = f"""
+import importlib
+__course_runner__ = True
+
+def ridge_points(entry, case):
+    found = []
+    for part in {parts}:
+        try:
+            importlib.import_module("course_lib." + part)
+            found.append("found")
+        except ImportError:
+            found.append("not here")
+    return found
+"""
+    jobs = plan(KNOWN, "check", seed=5)[:1]
+    files = runners.files("phase1_ridge") | {"runner.py": runner.encode()}
+    (attempt,) = attempts_in_child(KNOWN, "check", jobs, [Cell("ex-1-1", RIGHT, required=True)], files)
+    assert attempt["output"] == ["found", "not here", "not here", "not here"], attempt

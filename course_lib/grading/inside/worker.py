@@ -1,6 +1,6 @@
 """The child process: load the cells and the runner from this folder, make the attempts asked for, write each one down at once.
 
-`main(REQUEST, RESULTS)` runs in a fresh tree that holds `inside/`, `runner.py` and `cells/`.
+`main(REQUEST, RESULTS)` runs in a fresh tree that holds `inside/`, `runner.py`, what that imports of the course, and `cells/`.
 REQUEST  packed: {"entry", "params", "cells": [{"file", "required"} in order],
          "jobs": [{"run", "observe", "launches", "case"}]}
 RESULTS  one packed record after another, each behind its length in 8 bytes; a missing one means that the process died in it.
@@ -77,13 +77,16 @@ def load_runner(path: str):
     return module
 
 
-def load_cells(cells: list[tuple[str, bool]], skipped: list[str], entry: str) -> dict:
+def load_cells(cells: list[tuple[str, bool]], skipped: list[str], entry: str, root: str) -> dict:
     """Run each cell's file in one namespace, as the notebook would; -> that namespace, which is the module `__main__`.
+
+    Of the course there is what lies in the tree (workloads, for the runner), and a `lab` that does nothing.
 
     A cell that fails is left behind where it stopped, and `skipped` says why. When a required one fails before `entry` is
     defined, its exception goes on.
     """
     course = types.ModuleType("course_lib")
+    course.__path__ = [os.path.join(root, "course_lib")]
     course.lab = _Nothing("course_lib.lab")
     sys.modules.update({"course_lib": course, "course_lib.lab": course.lab})
     module = sys.modules["__main__"] = types.ModuleType("__main__")
@@ -108,7 +111,7 @@ def _load(request: dict, root: str, skipped: list[str]) -> tuple[object, dict | 
     """-> (entry, None), or (None, the record that every job gets)."""
     cells = [(os.path.join(root, "cells", cell["file"]), cell["required"]) for cell in request["cells"]]
     space: dict = {}
-    record = attempt(lambda _entry, _case: space.update(load_cells(cells, skipped, request["entry"])), None, {})
+    record = attempt(lambda _entry, _case: space.update(load_cells(cells, skipped, request["entry"], root)), None, {})
     if record["status"] != "returned":
         # Python names a file of ours in a SyntaxError
         message = re.sub(r"\([\w.-]+\.py, line (\d+)\)", r"(line \1 of the cell)", record["message"])
