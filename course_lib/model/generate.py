@@ -144,9 +144,11 @@ def _refuse(model: Decoder, rows: list[list[int]], max_new_tokens: int, top: int
         if wrong := [token for token in ids if not 0 <= token < config.vocab]:
             raise ValueError(f"prompt {row} has token {wrong[0]}; {config.name} has 0 to {config.vocab - 1}")
         if config.context is not None and len(ids) + max_new_tokens > config.context:
+            room = config.context - len(ids)
+            cure = f"ask for at most {room}" if room > 0 else f"keep at most the last {config.context - 1} tokens of the prompt"
             raise ValueError(
                 f"prompt {row} has {len(ids)} tokens and {max_new_tokens} more are asked for; {config.name} was trained on texts "
-                f"of {config.context}: keep the last {max(config.context - max_new_tokens, 1)} of the prompt, or ask for fewer"
+                f"of {config.context}: {cure}"
             )
 
 

@@ -78,7 +78,7 @@ def choose(probs: Tensor, streams: Sequence[torch.Generator]) -> Tensor:
     running = probs.double().cumsum(-1).cpu()
     uniform = torch.stack([torch.rand(1, generator=stream, dtype=torch.float64) for stream in streams])
     place = torch.searchsorted(running, uniform * running[:, -1:], right=True).squeeze(-1)
-    last = torch.searchsorted(running, running[:, -1:]).squeeze(-1)  # the last one with a probability
+    last = torch.searchsorted(running, running[:, -1:].contiguous()).squeeze(-1)  # the last one with a probability
     return torch.minimum(place, last)
 
 
