@@ -53,7 +53,7 @@ def rewrite(path, change, metadata=None):
 def test_tensors_that_do_not_fit_are_refused_by_name(change, words, tmp_path):
     path = save(decoder(), tmp_path / "m.safetensors")
     rewrite(path, change)
-    with pytest.raises(ValueError, match=re.escape(words)):
+    with pytest.raises(ValueError, match=re.escape(words)) as error:
         load(path)
     assert str(path) in str(error.value)
 
