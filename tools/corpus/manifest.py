@@ -7,6 +7,7 @@ NOTICE         whose work it is: each package's licence and the copyright lines 
 
 import hashlib
 import lzma
+import platform
 import re
 import tarfile
 import zipfile
@@ -36,7 +37,9 @@ def run(build: Path, sources: list[Source], found: dict[str, Path]) -> None:
         every += lines
         archive = found[source.name]
         # a standard library is a folder of the running Python: its version and the files' own hashes stand for it
-        name, sha = ("Lib", "-") if source.kind == "stdlib" else (archive.name, sha256_of(archive))
+        name, sha = (
+            (f"Lib of Python {platform.python_version()}", "-") if source.kind == "stdlib" else (archive.name, sha256_of(archive))
+        )
         size = sum(document.bytes for document in kept if document.source == source.name)
         digest = hashlib.sha256("".join(lines).encode()).hexdigest()
         rows.append(f"{source.name}\t{source.version}\t{source.licence}\t{name}\t{sha}\t{len(lines)}\t{size}\t{digest}\n")
