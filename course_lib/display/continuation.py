@@ -1,0 +1,101 @@
+"""A text and how a model goes on with it: plain data for the views, and the run that fills it token by token.
+
+Torch and the model are met only when a run begins.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Any
+
+MOST_TOKENS = 512  # of one run: the KV cache is allocated for them
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One token that the model added. `rivals`: (token, probability), the likeliest first; this one may be among them."""
+
+    text: str
+    piece: str  # the token by itself; `text` may be "" while a character is not complete
+    probability: float
+    rivals: tuple[tuple[str, float], ...]
+    seconds: float
+    weight_bytes: int
+    kv_bytes: int
+
+    @property
+    def gb_per_s(self) -> float:
+        return (self.weight_bytes + self.kv_bytes) / self.seconds / 1e9
+
+
+@dataclass(slots=True)
+class Continuation:
+    """What the views show. prompt_tokens: the first step reads so many tokens at once, the later ones read one."""
+
+    model: str
+    device: str
+    prefix: str
+    prompt_tokens: int = 0
+    tokens: list[Shown] = field(default_factory=list)
+    ended: str = ""
+
+    @property
+    def text(self) -> str:
+        return "".join(token.text for token in self.tokens)
+
+    @property
+    def token_seconds(self) -> float | None:
+        """Median of the steps that read one token; None before there is one."""
+        steps = [token.seconds for token in self.tokens[1:]]
+        return median(steps) if steps else None
+
+
+class Run:
+    """A model that goes on with one text. `advance()` adds a token and says whether it could."""
+
+    def __init__(self, model: Any, tokenizer: Any, prefix: str, temperature: float = 0.0, seed: int = 0, top: int = 5) -> None:
+        """tokenizer: `encode(text) -> ids`, `decode(ids) -> bytes`, and END, where it has one, before and after a document.
+
+        ValueError where the text is too long for the model or a setting is out of range.
+        """
+        from ..model import Sampling, generate
+
+        end = getattr(tokenizer, "END", None)
+        ids = ([] if end is None else [end]) + list(tokenizer.encode(prefix))
+        context = model.config.context
+        room = MOST_TOKENS if context is None else min(MOST_TOKENS, max(context - len(ids), 1))
+        self.continuation = Continuation(model.config.name, _device(model), prefix, len(ids))
+        self._tokenizer = tokenizer
+        self._tokens: Iterator[Any] = generate(
+            model, ids, max_new_tokens=room, sampling=Sampling(temperature=temperature, seed=seed),
+            stop=() if end is None else (end,), tokenizer=tokenizer, top=top,
+        )  # fmt: skip
+
+    def advance(self) -> bool:
+        new = next(self._tokens, None)
+        if new is None:
+            return False
+        c = self.continuation
+        rivals = tuple((self._piece(token), probability) for token, probability in new.top)
+        c.tokens.append(Shown(
+            new.text, self._piece(new.token), new.probability, rivals, new.seconds, new.weight_bytes, new.kv_bytes
+        ))  # fmt: skip
+        c.ended = new.ended
+        return not new.ended
+
+    def _piece(self, token: int) -> str:
+        if token == getattr(self._tokenizer, "END", None):
+            return "end of text"
+        return readable(self._tokenizer.decode([token]))
+
+
+def readable(piece: bytes) -> str:
+    r"""A token by itself, on one line: " if" as ␣if, 12 blanks as ␣×12, a line break as ⏎, a byte that is no text as \xc3."""
+    text = re.sub(" {4,}", lambda blanks: f"␣×{len(blanks.group())}", piece.decode("utf-8", errors="backslashreplace"))
+    return text.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")
+
+
+def _device(model: Any) -> str:
+    dtype = str(model.dtype).removeprefix("torch.")
+    return f"{dtype} weights on {'a CPU' if model.device.type == 'cpu' else model.device.type.upper()}"
