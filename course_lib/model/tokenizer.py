@@ -7,6 +7,7 @@ Trained by tools/corpus/train_tokenizer.py.
 """
 
 import codecs
+import re
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import ClassVar, Self
 DEFAULT = Path(__file__).parent / "weights" / "tokenizer.json"
 MARK = "<|end|>"
 VOCAB = 4096
+_ESCAPED = {chr(0xDC00 + byte) for byte in range(0x80, 0x100)}
 
 
 class Tokenizer:
@@ -102,16 +104,10 @@ class Tokenizer:
 
 def _valid_parts(content: bytes) -> Iterator[str | bytes]:
     """The content cut into text and the bytes between that no UTF-8 text has."""
-    start = 0
-    while start < len(content):
-        try:
-            yield content[start:].decode("utf-8")
-            return
-        except UnicodeDecodeError as error:
-            if error.start:
-                yield content[start : start + error.start].decode("utf-8")
-            yield content[start + error.start : start + error.end]
-            start += error.end
+    # surrogateescape turns byte 0xNN that does not fit into U+DCNN, which no valid UTF-8 decodes to
+    for part in re.split("([\udc80-\udcff]+)", content.decode("utf-8", errors="surrogateescape")):
+        if part:
+            yield part if part[0] not in _ESCAPED else part.encode("utf-8", errors="surrogateescape")
 
 
 def _byte_alphabet() -> list[str]:

@@ -1,14 +1,18 @@
 """The shipped tokenizer gives back every byte string, in one piece and token by token."""
 
+import random
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from course_lib.model import tokenizer
 from course_lib.model.tokenizer import DEFAULT, VOCAB, Tokenizer
 
+SOURCE = Path(tokenizer.__file__)
 TOKENIZER = Tokenizer.load()
 
 
@@ -28,6 +32,11 @@ def test_any_byte_string_comes_back(content):
      "é\ufeff\u2028🙂".encode() * 3, b"<|end|>", b"a<|end|>b", b"    \n\n\t\r\n  x", b"\0" * 9],
 )  # fmt: skip
 def test_awkward_bytes_come_back(content):
+    assert TOKENIZER.decode(TOKENIZER.encode(content)) == content
+
+
+def test_noise_comes_back():
+    content = random.Random(0).randbytes(50_000)
     assert TOKENIZER.decode(TOKENIZER.encode(content)) == content
 
 
@@ -97,9 +106,10 @@ def test_many_texts_at_once_are_encoded_as_each_alone():
 
 def test_encoding_writes_nothing_to_stderr_even_before_a_fork():
     """The library warns when a process forks after it has used threads; a notebook's graded cell must stay silent."""
+    # the module by its file: the package imports torch, which takes seconds and adds nothing here
     code = (
-        "import os\nfrom course_lib.model.tokenizer import Tokenizer\n"
-        "t = Tokenizer.load(); t.encode('def f():' * 100)\n"
+        f"import os, runpy\nT = runpy.run_path({str(SOURCE)!r})['Tokenizer']\n"
+        "t = T.load(); t.encode('def f():' * 100)\n"
         "pid = os.fork()\nt.encode('x' * 100)\nos._exit(0) if pid == 0 else os.waitpid(pid, 0)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
