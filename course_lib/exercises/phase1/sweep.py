@@ -74,7 +74,8 @@ def _step_slips(case: Case) -> Iterator[tuple[str, Any]]:
     yield "A kernel cannot borrow time from another one: where is the maximum taken, and where the sum?", torch.maximum(*total)
     yield "Arithmetic and memory of one kernel go on at once. Which of the two decides?", total[0] + total[1]
     yield "Does no kernel wait for its arithmetic?", total[1]
-    yield "In which unit does the peak come?", (count * torch.maximum(compute * 1e12, memory)).sum(1)
+    for factor in (1e12, 1e3):
+        yield "In which unit does the peak come?", (count * torch.maximum(compute * factor, memory)).sum(1)
     for every in ("read", "product"):
         yield "There are two curves. Which kernels are read off which one?", step(curve_seconds(curves[every], moved))
     swapped = torch.where(kernels["is_product"], curve_seconds(curves["read"], moved), curve_seconds(curves["product"], moved))
@@ -96,12 +97,19 @@ def _curve_slips() -> Iterator[tuple[str, Any]]:
     yield one_rate, lambda c, b: b * c["seconds"][-1] / c["bytes"][-1]
     yield least, lambda c, b: curve_seconds(c, b) * (b / c["bytes"][0]).clamp(max=1.0)
     yield least, lambda c, b: torch.where(b < c["bytes"][0], 0.0, curve_seconds(c, b))
-    yield least, lambda c, b: torch.where(b < c["bytes"][0], _power(c, b.clamp(min=1.0), 0), curve_seconds(c, b))
+    for smallest in (1.0, 0.0):
+        yield (
+            least,
+            lambda c, b, smallest=smallest: torch.where(
+                b < c["bytes"][0], _power(c, b.clamp(min=smallest), 0), curve_seconds(c, b)
+            ),
+        )
     yield beyond, lambda c, b: torch.where(b > c["bytes"][-1], _power(c, b, -1), curve_seconds(c, b))
     yield beyond, lambda c, b: torch.where(b > c["bytes"][-1], c["seconds"][-1], curve_seconds(c, b))
     lines = {
         "the bandwidth, over bytes": lambda c, b: b / _line(c["bytes"], c["bytes"] / c["seconds"], b),
         "the seconds, over bytes": lambda c, b: _line(c["bytes"], c["seconds"], b),
+        "the seconds, over log bytes": lambda c, b: _line(c["bytes"].log(), c["seconds"], b.log()),
         "the bandwidth, over log bytes": lambda c, b: b / _line(c["bytes"].log(), c["bytes"] / c["seconds"], b.log()),
     }
     for axes, line in lines.items():
@@ -169,7 +177,8 @@ def _floor_slips(case: Case) -> Iterator[tuple[str, Any]]:
     yield "Which of the two curves gives the rate?", torch.maximum(compute, moved * product["seconds"][-1] / product["bytes"][-1])
     yield "Which point of the curve gives the rate?", torch.maximum(compute, moved / rates[0])
     yield "Which point of the curve gives the rate?", torch.maximum(compute, moved / rates.max())
-    yield "In which unit does the peak come?", torch.maximum(compute * 1e12, moved / rates[-1])
+    for factor in (1e12, 1e3):
+        yield "In which unit does the peak come?", torch.maximum(compute * factor, moved / rates[-1])
     yield "Does no step wait for its arithmetic?", moved / rates[-1]
 
 
@@ -202,6 +211,8 @@ def _limit_slips(case: Case) -> Iterator[tuple[str, Any]]:
     yield "For which rows does no context at all keep batching from the ridge?", right
     yield "For which rows does no context at all keep batching from the ridge?", right.where(ridge > group, 0.0)
     yield "For which rows does no context at all keep batching from the ridge?", right.where(ridge > group, float("nan"))
+    for whole in (right.floor(), right.round(), right.ceil()):
+        yield "Is a whole number asked for?", whole.where(ridge > group, never)
     yield "Solve for the context again: what stands under the bar?", kv_bytes * (ridge - group) / (2 * weights)
     yield "Does the group help a batch to reach the ridge, or hinder it?", 2 * weights / (kv_bytes * (ridge + group))
 

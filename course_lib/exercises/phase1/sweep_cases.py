@@ -130,8 +130,20 @@ def step_cases(seed: int) -> list[Case]:
 
 
 def total_cases(seed: int) -> list[Case]:
-    """Those of step_cases whose totals have both kinds of kernels in them."""
-    return step_cases(seed)[1:3]
+    """Those of step_cases whose totals have both kinds of kernels in them, and one where only the rate of the last read is right.
+
+    There every step waits for memory, a smaller read is faster than the last one, and the products end at twice its rate.
+    """
+    import torch
+
+    draw = torch.Generator().manual_seed(seed + 1)
+    curves = _curves(8, draw)
+    read, product = curves["read"], curves["product"]
+    rate = 0.8 * float((read["bytes"] / read["seconds"]).max())
+    read["seconds"][-1] = read["bytes"][-1] / rate
+    product["seconds"][-1] = product["bytes"][-1] / (2 * rate)
+    slow = _case("the fastest read is not the last", _steps(4, 5, draw, curves, 0.001, 0.01), curves, draw)
+    return [*step_cases(seed)[1:3], slow]
 
 
 def token_cases(seed: int) -> list[Case]:

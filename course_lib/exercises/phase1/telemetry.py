@@ -41,11 +41,15 @@ def _compare(name: str, got: Any, expected: float | None) -> Mistake | None:
     if expected is None:
         if got is None:
             return None
-        return Mistake(f"{name}: got {describe(got)}, expected None", "These samples do not say it. What is missing in them?")
+        hint = "These samples do not say it. What is missing in them, or cannot be?"
+        return Mistake(f"{name}: got {describe(got)}, expected None", hint)
     if got is None:
-        return Mistake(f"{name}: got None, expected {expected:.6g}", "The samples do say it. Is 0 taken for nothing?")
+        hint = "Does what is missing concern the window?" if expected else "Is 0 taken for nothing?"
+        return Mistake(f"{name}: got None, expected {expected:.6g}", f"The samples do say it. {hint}")
     if isinstance(got, bool) or not isinstance(got, (int, float)):
         return Mistake(f"{name}: expected a number, got {describe(got)}", "Plain Python numbers: float(x) makes one.")
+    if isinstance(got, int) and abs(got) > 2**63:  # perhaps too long for a float
+        return Mistake(f"{name}: got a number of {got.bit_length()} bits, expected {expected:.9g}")
     if not abs(got - expected) <= RTOL * abs(expected):
         return Mistake(f"{name}: got {got:.9g}, expected {expected:.9g}")
     return None
@@ -136,6 +140,14 @@ def _activity_slips(case: Case, name: str) -> Iterator[tuple[str, float | None]]
     ):
         values = [read(s) for s in chosen if read(s) is not None]
         yield hint, scale * sum(values) / len(values) / 100 if values else None
+    parts = [(min(b["seconds"], end) - max(a["seconds"], start), a, b) for a, b in pairwise(samples)]
+    within = [(length, a, b) for length, a, b in parts if length > 0]
+    if all(read(a) is not None for _, a, _ in within):
+        forward = sum(length * read(a) for length, a, _ in within) / (end - start)
+        yield "Which time does a sample speak of: that before it, or that after it?", scale * forward / 100
+    if name == "dram_gb_per_s":
+        memory = sum(length * b["memory_busy_percent"] for length, _, b in within) / (end - start) / 100
+        yield "How long memory was busy is not how much it moved.", memory * peaks["hbm_gb_per_s"]
     pairs = [(b["seconds"] - a["seconds"], read(b)) for a, b in pairwise(samples) if start <= b["seconds"] <= end]
     known = [(length, value) for length, value in pairs if value is not None]
     if sum(length for length, _ in known):

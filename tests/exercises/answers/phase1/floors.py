@@ -130,6 +130,28 @@ def items_in_lists(model, gpu, ranks, itl_target_ms):
     return out | {"meets_itl": torch.tensor(meets)}
 
 
+def by_intensity(model, gpu, ranks, itl_target_ms):
+    """Right: intensity against the ridge says which roof counts, and only that time is worked out; NaN is put in by hand."""
+    peak, bandwidth = gpu["peak_tflops"] * 1e12, gpu["hbm_gb_per_s"] * 1e9
+    ridge = peak / bandwidth
+    alone, unknown = ranks == 1, peak.isnan()
+
+    def milliseconds(step):
+        limited_by_arithmetic = step["flops"] > ridge * step["bytes"]
+        seconds = torch.empty_like(ranks)
+        seconds[limited_by_arithmetic] = (step["flops"] / peak)[limited_by_arithmetic]
+        seconds[~limited_by_arithmetic] = (step["bytes"] / bandwidth)[~limited_by_arithmetic]
+        exchange = gpu["alpha_us"] / 1e6 + (2 - 2 / ranks) * step["allreduce_bytes"] / (gpu["link_gb_per_s"] * 1e9)
+        exchange[alone] = 0
+        total = 1000 * (seconds / ranks + 2 * model["layers"] * exchange)
+        total[unknown] = float("nan")
+        return total
+
+    ttft, tpot = milliseconds(model["prefill"]), milliseconds(model["decode"])
+    too_slow, too_large = tpot > itl_target_ms, model["resident_bytes"] > ranks * gpu["hbm_gb"] * 1e9
+    return {"ttft_ms": ttft, "tpot_ms": tpot, "meets_itl": ~(unknown | too_slow | too_large)}
+
+
 def zeros(model, gpu, ranks, itl_target_ms):
     none = torch.zeros(len(ranks), dtype=torch.float64)
     return {"ttft_ms": none, "tpot_ms": none.clone(), "meets_itl": none > 1}
@@ -215,6 +237,7 @@ WRONG = [
     (slip("decision_as_numbers", ("fast & fits", "(fast & fits).long()")), {TARGET, MEMORY}),
 ]  # fmt: skip
 RIGHT = [
+    by_intensity,
     in_seconds, row_by_row, in_milliseconds_with_where, both_steps_at_once,
     by_reciprocals, masked_in_milliseconds, items_in_lists,
 ]  # fmt: skip

@@ -175,6 +175,29 @@ def admitted_by_the_future_peak(state):
     return {"decode": [r["id"] for r in state["running"]], "prefill": prefill}
 
 
+def running_sums(state):
+    """Right: who may begin and who gets how much are two running sums over the queue; no loop keeps a budget."""
+    from itertools import accumulate, pairwise
+
+    engine, size = state["engine"], state["block_size"]
+    held = [(r["kv_tokens"] + r["output_left"], True) for r in state["running"]]
+    queue = [(r["kv_tokens"] + r["prompt_left"] + r["max_output"] - 1, r["kv_tokens"] > 0) for r in state["waiting"]]
+    promised_tokens = sum(end for end, begun in held + queue if begun)
+    promised_blocks = sum((end + size - 1) // size for end, begun in held + queue if begun)
+    tokens = list(accumulate((0 if begun else end for end, begun in queue), initial=promised_tokens))[1:]
+    blocks = list(accumulate((0 if begun else (end + size - 1) // size for end, begun in queue), initial=promised_blocks))[1:]
+    room = (state["itl_target_ms"] - engine["weights_ms"]) / engine["ms_per_kv_token"]
+    fits = [t <= room and b <= state["total_blocks"] for t, b in zip(tokens, blocks, strict=True)]
+    admitted = [r for r, (_, begun), fit in zip(state["waiting"], queue, fits, strict=True) if begun or fit]
+
+    budget = int(state["itl_target_ms"] / engine["ms_per_token"] * (1 + 1e-12)) - len(state["running"])
+    wanted = list(accumulate((r["prompt_left"] for r in admitted), initial=0))
+    given = [min(max(budget, 0), total) for total in wanted]
+    shares = [after - before for before, after in pairwise(given)]
+    chunks = [(r["id"], share) for r, share in zip(admitted, shares, strict=True) if share > 0]
+    return {"decode": [r["id"] for r in state["running"]], "prefill": chunks}
+
+
 def roadmap(state):
     """The roadmap's: up to 128 whole prompts a step, and a batch that grows until an intensity that never changes passes 0.2."""
     context = max([r["kv_tokens"] for r in state["running"]], default=1)
@@ -267,4 +290,4 @@ MORE_WRONG = [  # near kin of those above, tried in tests/exercises/test_schedul
     (slip("everyone_twice", ('"decode": decode', '"decode": decode + decode')), {PLANS}),
     (slip("one_token_too_many", (CHUNK, 'chunk = min(request["prompt_left"] + 1, tokens)')), ALL - {ITL}),
 ]  # fmt: skip
-RIGHT = [two_budgets, by_bisection, heap_by_deadline, greedy_fill_in_small_steps, admitted_by_the_future_peak]
+RIGHT = [two_budgets, by_bisection, heap_by_deadline, greedy_fill_in_small_steps, admitted_by_the_future_peak, running_sums]

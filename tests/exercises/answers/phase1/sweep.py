@@ -130,6 +130,42 @@ def segment_by_segment(kernels, curves, peak_tflops, limits):
     }  # fmt: skip
 
 
+def curves_with_two_more_points(kernels, curves, peak_tflops, limits):
+    """Right: a point far to the left (the same time) and one far to the right (the same rate), and no case is special."""
+
+    def longer(curve):
+        least, most = torch.tensor([1e-3], dtype=torch.float64), torch.tensor([1e24], dtype=torch.float64)
+        last_rate = curve["bytes"][-1:] / curve["seconds"][-1:]
+        sizes = torch.cat((least, curve["bytes"], most))
+        return sizes.log10(), torch.cat((curve["seconds"][:1], curve["seconds"], most / last_rate)).log10()
+
+    at = kernels["bytes"].clamp(min=1e-3).log10()
+    seconds = torch.empty_like(at)
+    for kind, wanted in (("read", ~kernels["is_product"]), ("product", kernels["is_product"])):
+        x, y = longer(curves[kind])
+        here = at[:, wanted]
+        left = (here[..., None] >= x).sum(-1) - 1  # points at or before it; no search
+        part = (here - x[left]) / (x[left + 1] - x[left])
+        seconds[:, wanted] = 10 ** torch.lerp(y[left], y[left + 1], part)
+    work = kernels["flops"] / (1e12 * peak_tflops)
+    step = torch.where(work > seconds, work, seconds).mul(kernels["count"]).sum(dim=1)
+    last = {name: float(values[-1]) for name, values in curves["read"].items()}
+    totals = {name: (kernels["count"] * kernels[name]).sum(dim=1) for name in ("flops", "bytes")}
+    floor = torch.maximum(totals["flops"] / (1e12 * peak_tflops), totals["bytes"] / last["bytes"] * last["seconds"])
+    tokens_of_weights = 2 * limits["weights"] / limits["kv_bytes"]
+    distance = limits["ridge"] - limits["group"]
+    limit = torch.full_like(distance, math.inf)
+    limit[distance > 0] = tokens_of_weights[distance > 0] / distance[distance > 0]
+    return {
+        "step_seconds": step,
+        "floor_seconds": floor,
+        "gap": step / floor,
+        "tokens_per_second": kernels["batch"] / step,
+        "tokens_per_second_per_user": torch.ones_like(step) / step,
+        "context_limit": limit,
+    }
+
+
 def zeros(kernels, curves, peak_tflops, limits):
     none = torch.zeros(len(kernels["batch"]), dtype=torch.float64)
     out = {name: none.clone() for name in ("step_seconds", "floor_seconds", "gap", "tokens_per_second")}
@@ -226,4 +262,4 @@ WRONG = [
     (slip("ridge_near_the_group_is_no_limit", (BELOW, 'limits["ridge"] <= limits["group"] + 1')), {LIMIT}),
     (slip("changes_its_input", ('    moved = kernels["bytes"]', '    moved = kernels["bytes"].add_(1.0)')), ALL),
 ]  # fmt: skip
-RIGHT = [by_searching, one_after_another, through_numpy, segment_by_segment]
+RIGHT = [by_searching, one_after_another, through_numpy, segment_by_segment, curves_with_two_more_points]

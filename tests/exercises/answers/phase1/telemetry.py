@@ -110,6 +110,66 @@ def with_tensors(samples, window, tokens, peaks):
     return result
 
 
+def everything_is_a_counter(samples, window, tokens, peaks):
+    """Right: shares are added up to counters as well, and one function reads every counter at both ends of the window."""
+    from itertools import pairwise
+
+    start, end = window
+    length = end - start
+
+    def rise(times, values, moments=(start, end)):
+        """How much a counter rises between two moments; on straight lines, and None where it does not reach."""
+        ends = []
+        for moment in moments:
+            left = [i for i, t in enumerate(times) if t <= moment]
+            right = [i for i, t in enumerate(times) if t >= moment]
+            if not left or not right:
+                return None
+            i, j = left[-1], right[0]
+            part = 0.0 if times[i] == times[j] else (moment - times[i]) / (times[j] - times[i])
+            ends.append(values[i] * (1 - part) + values[j] * part)
+        return ends[1] - ends[0]
+
+    first_moment, last_moment = samples[0]["seconds"], samples[-1]["seconds"]
+    seen = max(start, first_moment), min(end, last_moment)
+
+    def mean(share_of):
+        """Of share_of, over the part of the window that was recorded."""
+        total = [0.0]
+        for before, now in pairwise(samples):
+            total.append(total[-1] + share_of(now) * (now["seconds"] - before["seconds"]))
+        return rise(times, total, seen) / (seen[1] - seen[0])
+
+    times = [sample["seconds"] for sample in samples]
+    fresh = [samples[0]] + [now for before, now in pairwise(samples) if now["energy_mj"] != before["energy_mj"]]
+    fresh_times, readings = [s["seconds"] for s in fresh], [s["energy_mj"] for s in fresh]
+    first = max((i for i, t in enumerate(fresh_times) if t <= start), default=None)
+    last = min((i for i, t in enumerate(fresh_times) if t >= end), default=None)
+    known = first is not None and last is not None and readings[first : last + 1] == sorted(readings[first : last + 1])
+    joules = rise(fresh_times, readings) / 1000 if known else None
+
+    hidden = mean(lambda sample: 1.0 if sample["gpm"] is None else 0.0)
+    tensor = dram = None
+    if hidden < 1e-9 and seen == (start, end):
+        tensor = mean(lambda sample: (sample["gpm"] or {"tensor_percent": 0})["tensor_percent"] / 100)
+        dram = mean(lambda sample: (sample["gpm"] or {"dram_percent": 0})["dram_percent"] / 100)
+
+    mine = [s for s in samples if not (s["seconds"] < start or s["seconds"] > end)]
+    names = (("sw_power_cap", 4), ("hw_slowdown", 8), ("sw_thermal_slowdown", 32),
+             ("hw_thermal_slowdown", 64), ("hw_power_brake", 128))  # fmt: skip
+    return {
+        "joules": joules,
+        "mean_watts": joules / length if known else None,
+        "joules_per_token": joules / tokens if known and tokens > 0 else None,
+        "tokens_per_joule": tokens / joules if known else None,
+        "tensor_share": tensor,
+        "dram_gb_per_s": dram if dram is None else dram * peaks["hbm_gb_per_s"],
+        "busy_time_share": mean(lambda sample: sample["busy_percent"] / 100),
+        "throttled_by": [name for name, bit in names if any(s["reasons"] & bit for s in mine)],
+        "lowest_sm_mhz": sorted(s["sm_mhz"] for s in mine)[0],
+    }
+
+
 def nothing(samples, window, tokens, peaks):
     return {}
 
@@ -257,4 +317,4 @@ WRONG = [
     (changed("lowest_of_the_recording", ('s["sm_mhz"] for s in moments', 's["sm_mhz"] for s in samples')), {CLOCKS}),
     (changed("a_word_for_a_list", ('"throttled_by": throttled,', '"throttled_by": " ".join(throttled),')), {CLOCKS}),
 ]
-RIGHT = [step_by_step, with_tensors]
+RIGHT = [step_by_step, with_tensors, everything_is_a_counter]
