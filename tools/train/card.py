@@ -1,0 +1,162 @@
+"""The model card, made from what training and scoring wrote down: nothing in it is typed by hand.
+
+    python -m tools.train.card RUNS WEIGHTS           RUNS/NAME.json of finished runs -> WEIGHTS/card.md
+    python -m tools.train.card RUNS WEIGHTS --score   first scores each model on the held-out text of this Python, into its JSON;
+                                                      call it once with each Python version, then without
+
+WEIGHTS is the folder that is shipped: NAME.safetensors, tokenizer.json, manifest.tsv.
+"""
+
+import argparse
+import json
+import platform
+from pathlib import Path
+from typing import Any
+
+ORDER = ("course-target", "course-draft", "course-mla")
+ROWS_OF_CURVE = 12
+HELD_OUT = """\
+## Held-out bits per byte
+
+Standard-library modules that no training saw (`course_lib/model/held_out.txt`), read from the Python named; windows of 1024
+tokens, stride 512. In brackets: 95% interval, bootstrap over modules.
+
+"""
+LIMITS = """\
+## Limits of use
+
+- The models know Python source code and its documentation, little English and nothing else. What they write is often wrong; it is
+  material for measuring inference, not help with programming.
+- They saw 1024 tokens at once. Beyond that their numbers get worse.
+- Numbers compare only on one text and by one protocol (`course_lib/model/windows.py`). A learner's Python may have other held-out
+  text than the versions below: compare two models on the same text.
+- Training text may come back verbatim. Its licences are permissive and listed below, its authors in NOTICE.
+"""
+
+
+def card(runs: list[dict[str, Any]], manifest: str) -> str:
+    """card.md. runs: what finish() wrote for each model; manifest: the text of manifest.tsv."""
+    parts = [
+        "# The course's own language models\n",
+        "Trained from scratch by `tools/train` on text prepared by `tools/corpus`. This card is made by `tools/train/card.py`.\n",
+        _models(runs), _held_out(runs), _curves(runs), LIMITS, _data(runs, manifest),
+    ]  # fmt: skip
+    return "\n".join(parts)
+
+
+def _models(runs: list[dict[str, Any]]) -> str:
+    head = ["model", "parameters", "shape", "KV bytes a token", "tokens seen", "epochs", "minutes", "device", "date", "seed"]
+    rows = []
+    for run in runs:
+        config = run["config"]
+        shape = f"{config['layers']} layers of {config['hidden']}, {config['heads']} heads, MLP {config['mlp_hidden']}"
+        rows.append([
+            run["model"], f"{run['parameters']:,}", shape, f"{_kv_bytes(config):,}", f"{run['tokens_seen'] / 1e6:,.0f} M",
+            run["epochs"], run["minutes"], run["device"], run["date"], run["seed"],
+        ])  # fmt: skip
+    notes = []
+    for run in runs:
+        settings = run["settings"]
+        rates = f"Muon {settings['muon_rate']}, AdamW {settings['adam_rate']}"
+        how = f"{settings['batch']} windows of {settings['length']} tokens a step, {rates}"
+        taught = f"; {settings['distil_share']:.0%} of its loss from {settings['teacher']}" if settings["teacher"] else ""
+        notes.append(f"- {run['model']}: {run['steps']:,} steps, {how}{taught}. PyTorch {run['versions']['torch']}.")
+    return "## Models and training\n\n" + _table(head, rows) + "\n" + "\n".join(notes) + "\n"
+
+
+def _kv_bytes(config: dict[str, Any]) -> int:
+    from course_lib.model.config import ModelConfig
+
+    return round(ModelConfig.from_dict(config).kv_bytes_per_token(2))
+
+
+def _held_out(runs: list[dict[str, Any]]) -> str:
+    """Bits per byte of each model for each Python version that was scored, with the interval."""
+    texts = {(s["python"], s["text_sha256"], s["bytes"]) for run in runs for s in run.get("held_out", [])}
+    rows = []
+    for python, sha, size in sorted(texts, key=lambda text: [int(n) for n in text[0].split(".") if n.isdigit()]):
+        row: list[Any] = [python or "unknown", f"{size:,}", sha[:12]]
+        for run in runs:
+            score = next((s for s in run.get("held_out", []) if s["text_sha256"] == sha), None)
+            row.append(f"{score['bits_per_byte']:.4f} [{score['low']:.4f}, {score['high']:.4f}]" if score else "not scored")
+        rows.append(row)
+    head = ["Python", "bytes", "sha256 of the text", *(run["model"] for run in runs)]
+    return HELD_OUT + _table(head, rows)
+
+
+def _curves(runs: list[dict[str, Any]]) -> str:
+    """Training loss in nats a token at evenly spaced shares of each run."""
+    rows = []
+    for number in range(1, ROWS_OF_CURVE + 1):
+        row: list[Any] = [f"{number / ROWS_OF_CURVE:.0%}"]
+        for run in runs:
+            curve = run["loss_curve"]
+            row.append(f"{curve[max(0, round(number / ROWS_OF_CURVE * len(curve)) - 1)][1]:.3f}")
+        rows.append(row)
+    last = ["held windows", *(f"{run['validation'][-1][1]:.3f}" if run["validation"] else "" for run in runs)]
+    head = ["share of the run", *(run["model"] for run in runs)]
+    why = "\nA distilled model's loss contains its teacher's part, so it compares with no other column; its last row does.\n"
+    taught = any(run["settings"]["teacher"] for run in runs)
+    return "## Loss, nats a token\n\n" + _table(head, [*rows, last]) + (why if taught else "")
+
+
+def _data(runs: list[dict[str, Any]], manifest: str) -> str:
+    lines = [line.split("\t") for line in manifest.splitlines() if line]
+    columns = {name: place for place, name in enumerate(lines[0])}
+    keep = ("package", "version", "licence", "files", "bytes")
+    if missing := [name for name in keep if name not in columns]:
+        raise ValueError(f"manifest.tsv has no columns {missing}; it has {lines[0]}")
+    rows = [[line[columns[name]] for name in keep] for line in lines[1:]]
+    tokens = max(run["data"]["tokens"] for run in runs)
+    total = sum(int(line[columns["bytes"]]) for line in lines[1:])
+    said = f"{len(rows)} archives, {total / 1e6:,.0f} MB of text, {tokens / 1e6:,.1f} M tokens. "
+    return "## Data\n\n" + said + "Archives and hashes: manifest.tsv.\n\n" + _table(list(keep), rows)
+
+
+def _table(head: list[str], rows: list[list[Any]]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join("| " + " | ".join(str(cell) for cell in line) + " |\n" for line in lines)
+
+
+def read_runs(folder: Path) -> list[dict[str, Any]]:
+    """The finished runs in a folder, in the course's order. FileNotFoundError where there is none."""
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
+    found = [run for run in found if "loss_curve" in run]
+    if not found:
+        raise FileNotFoundError(f"no finished run in {folder}; python -m tools.train writes NAME.json there")
+    return sorted(found, key=lambda run: (ORDER.index(run["model"]) if run["model"] in ORDER else len(ORDER), run["model"]))
+
+
+def score_here(runs: Path, weights: Path) -> None:
+    """Score each finished model on this Python's held-out text; an older score of the same text is replaced."""
+    from course_lib.model import held_out, load
+    from course_lib.model.evaluate import evaluate
+    from course_lib.model.tokenizer import Tokenizer
+
+    from .finish import score_facts
+
+    texts, tokenizer = held_out.read(), Tokenizer.load(weights / "tokenizer.json")
+    sha = held_out.digest(texts)
+    for run in read_runs(runs):
+        score = evaluate(load(weights / f"{run['model']}.safetensors"), tokenizer, [text.content for text in texts])
+        others = [old for old in run.get("held_out", []) if old["text_sha256"] != sha]
+        run["held_out"] = [*others, score_facts(score, platform.python_version(), sha)]
+        (runs / f"{run['model']}.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
+        print(f"card: {run['model']}, Python {platform.python_version()}: {score}", flush=True)
+
+
+def main(runs: Path, weights: Path, score: bool) -> None:
+    if score:
+        score_here(runs, weights)
+    text = card(read_runs(runs), (weights / "manifest.tsv").read_text(encoding="utf-8"))
+    (weights / "card.md").write_text(text, encoding="utf-8")
+    print(f"card: {weights / 'card.md'}", flush=True)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(prog="python -m tools.train.card", description="Make the model card.")
+    parser.add_argument("runs", type=Path)
+    parser.add_argument("weights", type=Path)
+    parser.add_argument("--score", action="store_true")
+    given = parser.parse_args()
+    main(given.runs, given.weights, given.score)

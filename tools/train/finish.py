@@ -1,0 +1,86 @@
+"""What a finished run leaves behind: bf16 weights, and the facts about the run that the model card is made from."""
+
+import datetime
+import json
+import math
+import platform
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from course_lib.model import held_out, save
+from course_lib.model.evaluate import evaluate_tokens
+from course_lib.model.load import load
+from course_lib.model.tokenizer import Tokenizer
+
+from .loop import Run
+
+CURVE_POINTS = 60
+
+
+def finish(run: Run, shards: Path, out: Path) -> dict[str, Any]:
+    """Write NAME.safetensors and NAME.json; score the weights as they lie on disk -> what NAME.json says."""
+    name = run.model.config.name
+    path = save(run.model, out / f"{name}.safetensors")
+    facts = {
+        "model": name, "parameters": run.model.config.params, "config": run.model.config.to_dict(),
+        "settings": run.plan, **progress_of(run), "data": data_of(shards, run), "device": device_name(run.windows.tokens.device),
+        "minutes": round(run.history["seconds"] / 60, 2), "calls": run.history["calls"],
+        "date": datetime.date.today().isoformat(), "seed": run.settings.seed,
+        "versions": {"python": platform.python_version(), "torch": torch.__version__},
+    }  # fmt: skip
+    if (shards / "held_out.xz").is_file():
+        facts["held_out"] = [held_out_of_shards(path, shards, run.windows.tokens.device)]
+    (out / f"{name}.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    return facts
+
+
+def progress_of(run: Run) -> dict[str, Any]:
+    """Steps, tokens, epochs, and the loss curve in nats a token, thinned to means of neighbours."""
+    losses = run.history["losses"]
+    width = max(1, math.ceil(len(losses) / CURVE_POINTS))
+    groups = [losses[start : start + width] for start in range(0, len(losses), width)]
+    curve = [[group[-1][0], round(sum(loss for _, loss in group) / len(group), 4)] for group in groups]
+    return {
+        "steps": run.step, "tokens_seen": run.step * run.settings.tokens_per_step,
+        "epochs": round(run.step / run.windows.steps_per_epoch, 2), "loss_curve": curve, "validation": run.history["validation"],
+    }  # fmt: skip
+
+
+def data_of(shards: Path, run: Run) -> dict[str, Any]:
+    """What the shards say about the text, and how much of it was there."""
+    description = json.loads((shards / "shards.json").read_text(encoding="utf-8"))
+    return {
+        "tokens": len(run.windows.tokens), "tokenizer_sha256": description.get("tokenizer_sha256"),
+        "text": description.get("text"), "shards": [row.get("sha256") for row in description["shards"]],
+    }  # fmt: skip
+
+
+def held_out_of_shards(weights: Path, shards: Path, device: torch.device) -> dict[str, Any]:
+    """The held-out score of the text that travels with the shards: that of the Python that prepared them."""
+    from tools.corpus.shards import read_shard
+
+    description = json.loads((shards / "shards.json").read_text(encoding="utf-8"))["held_out"]
+    documents: list[list[int]] = [[]]
+    for token in read_shard(shards / "held_out.xz").tolist():
+        if token == Tokenizer.END:
+            documents.append([])
+        else:
+            documents[-1].append(token)
+    sizes = [row["bytes"] for row in description["modules"]]
+    score = evaluate_tokens(load(weights, dtype=torch.float32, device=device), documents[: len(sizes)], sizes)
+    version = next((v for v, sha in held_out.known_texts().items() if sha == description["text_sha256"]), "")
+    return score_facts(score, version, description["text_sha256"])
+
+
+def score_facts(score, python: str, text_sha256: str) -> dict[str, Any]:
+    """A Score as plain data, with the text that it is about."""
+    return {
+        "python": python, "text_sha256": text_sha256, "bits_per_byte": round(score.bits_per_byte, 5), "low": round(score.low, 5),
+        "high": round(score.high, 5), "perplexity": round(score.perplexity, 4), "tokens": score.tokens, "bytes": score.bytes,
+    }  # fmt: skip
+
+
+def device_name(device: torch.device) -> str:
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU ({platform.machine()})"
