@@ -19,7 +19,7 @@ def attend_dense(q: Tensor, k: Tensor, v: Tensor, span: Span, scale: float) -> T
     batch, q_len, heads, _ = q.shape
     kv_heads = k.shape[2]
     if span.sees_all:  # one token: the queries of a group read the same keys, so they stand in for a query length
-        grouped = q.view(batch, kv_heads, heads // kv_heads, q.shape[-1])
+        grouped = q.reshape(batch, kv_heads, heads // kv_heads, q.shape[-1])
         out = F.scaled_dot_product_attention(grouped, k.transpose(1, 2), v.transpose(1, 2), scale=scale)
         return out.reshape(batch, q_len, heads, v.shape[-1])
     mask = None if span.is_causal_square else span.mask()

@@ -4,8 +4,11 @@ import pytest
 import torch
 
 from course_lib.model.attend import attend_dense, attend_reference
-from course_lib.model.layers import RMSNorm, rms_norm_reference
+from course_lib.model.layers import RMSNorm, Step, rms_norm_reference
+from course_lib.model.rope import inverse_frequencies, rotate, turns
 from course_lib.model.span import Span
+
+from .tiny import decoder
 
 
 def spans():
@@ -90,3 +93,23 @@ def test_the_norm_equals_its_formula_and_sums_in_float32():
     half = RMSNorm(70, 1e-5).to(torch.bfloat16)
     given = (x * 1e3).to(torch.bfloat16)  # squares summed in bf16 would be off by several of its steps
     torch.testing.assert_close(half(given), rms_norm_reference(given, half.weight, 1e-5), rtol=2**-7, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["grouped", "qwen2.5", "qwen3"])
+def test_a_grouped_layer_equals_its_formulas(kind):
+    """Projections with their biases, each head's norm before its rotation, q with q's weight and k with k's, scale 1 / sqrt(dim)."""
+    model = decoder(kind, dtype=torch.float64, layers=1)
+    layer, x = model.layers[0], torch.randn(1, 6, 64, dtype=torch.float64)
+    cos, sin = turns(torch.arange(6)[None], inverse_frequencies(model.config), torch.float64)
+    made = {name: x @ getattr(layer, name).weight.T for name in "qkv"}
+    if kind == "qwen2.5":
+        made = {name: value + getattr(layer, name).bias for name, value in made.items()}
+    q, k, v = (value.unflatten(-1, (-1, 16)) for value in made.values())
+    if kind == "qwen3":
+        q = q * (q.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt() * layer.q_norm.weight
+        k = k * (k.pow(2).mean(-1, keepdim=True) + 1e-5).rsqrt() * layer.k_norm.weight
+    span = Span(torch.arange(6)[None], 6, start=0)
+    out = attend_reference(rotate(q, cos, sin), rotate(k, cos, sin), v, span, 1 / 4)
+    expected = out.flatten(-2) @ layer.o.weight.T
+    ours = layer.attention(x, Step(span, cos, sin, None, attend_dense))
+    torch.testing.assert_close(ours, expected, rtol=1e-10, atol=1e-10)

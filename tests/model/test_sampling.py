@@ -67,6 +67,8 @@ def test_equal_logits_go_to_the_lower_ids():
     assert probs(equal, temperature=1, top_p=0.5) == close([1 / 3, 1 / 3, 1 / 3, 0, 0])
     assert probs(equal, temperature=1, top_p=0) == [1, 0, 0, 0, 0]
     assert probs(equal, temperature=1e-6) == close([0.2] * 5)
+    many = probs(torch.zeros(1, 5000), temperature=1, top_k=3)
+    assert [place for place, value in enumerate(many) if value] == [0, 1, 2]
 
 
 def test_a_large_vocabulary_keeps_its_tail_at_p_1():
