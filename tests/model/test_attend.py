@@ -97,7 +97,7 @@ def test_the_norm_equals_its_formula_and_sums_in_float32():
 
 @pytest.mark.parametrize("kind", ["grouped", "qwen2.5", "qwen3"])
 def test_a_grouped_layer_equals_its_formulas(kind):
-    """Projections with their biases, each head's norm before its rotation, q with q's weight and k with k's, scale 1 / sqrt(dim)."""
+    """Projections with their biases, a norm of each head before its rotation, q and k with weights of their own, scale 1/4."""
     model = decoder(kind, dtype=torch.float64, layers=1)
     layer, x = model.layers[0], torch.randn(1, 6, 64, dtype=torch.float64)
     cos, sin = turns(torch.arange(6)[None], inverse_frequencies(model.config), torch.float64)
