@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import pytest
 import torch
@@ -104,3 +105,17 @@ def test_filling_takes_the_tensors_uncopied_or_changes_nothing():
 def test_a_model_without_a_tokenizer_says_so():
     with pytest.raises(ValueError, match="grouped came without a tokenizer"):
         decoder().tokenizer()
+
+
+def test_a_name_gives_the_courses_weights_their_tokenizer_and_the_twin(tmp_path, monkeypatch):
+    from course_lib.model.tokenizer import Tokenizer
+
+    monkeypatch.setattr(sys.modules["course_lib.model.load"], "WEIGHTS", tmp_path)
+    save(decoder(), tmp_path / "small.safetensors")
+    model, twin = load("small"), load("small-outliers")
+    assert model.tokenizer_factory == twin.tokenizer_factory == Tokenizer.load
+    loud = twin.layers[0].mlp_norm.weight / model.layers[0].mlp_norm.weight
+    assert sorted(set(loud.tolist())) == [1, 16, 32, 64]
+    assert torch.equal(model(tokens(1, 6)), twin(tokens(1, 6)))
+    with pytest.raises(FileNotFoundError, match="this copy of the course has: small"):
+        load("large")
