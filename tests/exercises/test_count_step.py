@@ -22,6 +22,8 @@ HINTS = {
     "weights_for_each_sequence": ("bytes", "for each sequence"),
     "new_tokens_not_written": ("bytes", "have to be written"),
     "kv_of_every_head": ("bytes", "how many of each"),
+    "residual_around_attention_alone": ("bytes", "read or written in a layer"),
+    "whole_bytes": ("precision", "a part of a byte"),
     "no_residual_stream": ("bytes", "The residual stream moves too"),
     "kv_always_bf16": ("precision", "a value of the cache"),
     "head_like_the_weights": ("precision", "In which type does the head stay"),
@@ -43,6 +45,19 @@ def test_a_known_slip_gets_the_hint_that_belongs_to_it(slip):
     mistake = first_mistake(CRITERIA[name], WRONG[slip])
     assert words in mistake.hint
     assert "kv_heads" in mistake.reason  # with the numbers, so that the case can be redone on paper
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_half_of_the_residual_stream_is_not_taken_for_one_layer_of_two(seed):
+    mistake = first_mistake(CRITERIA["precision"], WRONG["residual_around_attention_alone"], seed)
+    assert "the residual stream" in mistake.hint
+
+
+def test_a_count_that_went_through_float32_is_told():
+    case = CRITERIA["linear FLOPs"].cases(4)[0] | {"new_tokens": 2001}
+    right = count_step(*(case[part] for part in PARTS))
+    mistake = CRITERIA["linear FLOPs"].check(case, right | {"linear_flops": right["linear_flops"] * (1 + 2**-24)})
+    assert "float32" in mistake.hint
 
 
 @pytest.mark.parametrize("name", SLIPS)

@@ -85,15 +85,20 @@ def bytes_slips(case: Case) -> Iterator[tuple[str, float]]:
     yield "Keys and values: how many of each does a layer keep for one token?", weights + own_heads + residual
     yield "Keys and values are two.", right - cache / 2
     yield "How many bytes has a weight of the layers?", right + (2 - weight_bytes) * layers
+    for whole in (0, 1) if weight_bytes < 1 else ():  # 0.515625, rounded down and up
+        yield "A weight may have a part of a byte: nothing here has to be a whole number.", right + (whole - weight_bytes) * layers
     yield "How many bytes has a weight of the layers?", right + (case["kv_bytes"] - weight_bytes) * layers
     yield "In which type does the head stay?", right + (weight_bytes - 2) * head
     yield "The head's weights are read as well.", right - 2 * head
     yield "Does a step read the whole embedding?", right + 2 * head
     yield "The residual stream moves too.", right - residual
     yield "In which type does the residual stream stay?", right - residual + residual * weight_bytes / 2
+    half = "How many times is the residual stream read or written in a layer?"
+    if shape["layers"] == 2:  # here, half of it may also be one layer's
+        half += " And how many layers are there?"
+    yield half, right - residual / 2
     yield "A model has more than one layer.", right - residual + residual / shape["layers"]
     yield "Do the new keys and values come from memory as well?", right + batch * new * kv
-    yield "How many times is the residual stream read or written in a layer?", right - residual / 2
     yield "How many times is the residual stream read or written in a layer?", right - 3 * residual / 4
     yield "The tokens of the context are past: only new ones have a residual stream.", right + residual * context / new
     yield "How wide is the residual stream?", right - residual + residual * model.heads * model.head_dim / model.hidden

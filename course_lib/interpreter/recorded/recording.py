@@ -131,7 +131,9 @@ def _bound(kernel: Any, grid: Any, args: tuple, kwargs: dict) -> tuple[dict[str,
     given = signature.bind(*args, **{name: value for name, value in kwargs.items() if name in signature.parameters})
     given.apply_defaults()
     sizes = grid(dict(given.arguments)) if callable(grid) else grid
-    sizes = tuple(int(size) for size in (sizes if isinstance(sizes, (tuple, list)) else (sizes,)))
+    if not isinstance(sizes, (tuple, list)):
+        raise TypeError(f"a grid is a tuple, got {sizes!r}")  # the launch says so, in the words of the device that it is for
+    sizes = tuple(int(size) for size in sizes)
     rest = {name: value for name, value in kwargs.items() if name not in signature.parameters}
     return dict(given.arguments), {name: value for name, value in rest.items() if type(value) in _OPTIONS}, sizes
 

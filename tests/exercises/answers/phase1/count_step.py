@@ -87,6 +87,58 @@ def mask_made_of_a_tensor(shape, new_tokens, context, batch, weight_bytes, kv_by
     }  # fmt: skip
 
 
+def a_class_of_matrices(shape, new_tokens, context, batch, weight_bytes, kv_bytes):
+    """Right: a class for a matrix, which knows its FLOPs and its bytes; a prefix sum for the keys that each query sees."""
+    from itertools import accumulate, repeat
+
+    class Matrix:
+        def __init__(self, rows, columns, size):
+            self.values, self.size = rows * columns, size
+
+        def flops(self, tokens):
+            return 2 * tokens * self.values
+
+        def bytes(self):
+            return self.values * self.size
+
+    def heads(count):
+        return count * shape["head_dim"]
+
+    h = shape["hidden"]
+    widths = [heads(shape["heads"]), heads(shape["kv_heads"]), heads(shape["kv_heads"])]
+    layer = [Matrix(h, wide, weight_bytes) for wide in widths] + [Matrix(widths[0], h, weight_bytes)]
+    layer += [Matrix(h, shape["mlp_hidden"], weight_bytes) for _ in ("gate", "up", "down")]
+    head = Matrix(h, shape["vocab"], 2)
+    seen = sum(accumulate(repeat(1, new_tokens), initial=context)) - context
+    result = dict.fromkeys(("linear_flops", "attention_flops", "bytes"), 0)
+    for _layer in range(shape["layers"]):
+        result["linear_flops"] += sum(matrix.flops(batch * new_tokens) for matrix in layer)
+        result["attention_flops"] += 2 * 2 * batch * seen * widths[0]
+        result["bytes"] += sum(matrix.bytes() for matrix in layer)
+        result["bytes"] += batch * (context + new_tokens) * 2 * widths[1] * kv_bytes
+        result["bytes"] += batch * new_tokens * (2 + 2) * h * 2
+    result["linear_flops"] += head.flops(batch)
+    result["bytes"] += head.bytes()
+    return result
+
+
+def with_numpy(shape, new_tokens, context, batch, weight_bytes, kv_bytes):
+    """Right: sizes as arrays, the mask as a triangle of ones, one dot product for each count."""
+    import numpy as np
+
+    layers, h, d = shape["layers"], shape["hidden"], shape["head_dim"]
+    query, cached = np.array([shape["heads"], shape["kv_heads"]], dtype=np.int64) * d
+    columns = np.array([query, cached, cached, query, *[shape["mlp_hidden"]] * 3], dtype=np.int64)
+    weights = np.array([layers * h * columns.sum(), h * shape["vocab"]], dtype=np.int64)
+    pairs = np.tri(new_tokens, context + new_tokens, k=context, dtype=np.int64).sum()
+    moved = np.array([weights[0], weights[1], batch * (context + new_tokens) * layers * cached, batch * new_tokens * layers * h])
+    return {
+        "linear_flops": int(2 * batch * weights @ np.array([new_tokens, 1])),
+        "attention_flops": int(4 * layers * query * batch * pairs),
+        "bytes": float(moved @ np.array([weight_bytes, 2, 2 * kv_bytes, 8])),
+    }
+
+
 def zeros(shape, new_tokens, context, batch, weight_bytes, kv_bytes):
     return {"linear_flops": 0, "attention_flops": 0, "bytes": 0}
 
@@ -183,4 +235,6 @@ WRONG = [
     (slip("residual_like_the_weights", (RESIDUAL, "4 * weight_bytes * layers * hidden * tokens")), {PRECISION}),
     (slip("whole_bytes", ("weights * weight_bytes", "weights * math.ceil(weight_bytes)")), {PRECISION}),
 ]  # fmt: skip
-RIGHT = [on_paper, token_by_token, whole_square_less_what_the_mask_hides, mask_made_of_a_tensor]
+RIGHT = [
+    on_paper, token_by_token, whole_square_less_what_the_mask_hides, mask_made_of_a_tensor, a_class_of_matrices, with_numpy,
+]  # fmt: skip

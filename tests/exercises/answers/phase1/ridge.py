@@ -112,6 +112,29 @@ def gpu_by_gpu(peak_tflops, hbm_gb_per_s):
     return torch.stack([p.double() * 1e12 / (b.double() * 1e9) for p, b in zip(peak_tflops, hbm_gb_per_s, strict=True)])
 
 
+def a_class_for_each_gpu(peak_tflops, hbm_gb_per_s):
+    """Objects with units in their names, and a table made of Python numbers."""
+
+    class Gpu:
+        def __init__(self, peaks, bandwidth):
+            self.flops_per_second = [peak * 10**12 for peak in peaks]
+            self.bytes_per_second = bandwidth * 10**9
+
+        def ridges(self):
+            return [flops / self.bytes_per_second for flops in self.flops_per_second]
+
+    gpus = [Gpu(*row) for row in zip(peak_tflops.tolist(), hbm_gb_per_s.tolist(), strict=True)]
+    return torch.tensor([gpu.ridges() for gpu in gpus], dtype=torch.float64).reshape(peak_tflops.shape)
+
+
+def into_a_table_of_its_own(peak_tflops, hbm_gb_per_s):
+    """The result is allocated first; bandwidth is spread over the columns, and the units are divided in place."""
+    ridges = torch.empty(peak_tflops.shape, dtype=torch.float64)
+    ridges.copy_(peak_tflops)
+    ridges.mul_(1000).div_(hbm_gb_per_s.to(torch.float64).reshape(-1, 1).expand_as(ridges))
+    return ridges
+
+
 WRONG = [
     (zeros, ALL),
     (the_input, ALL),
@@ -131,4 +154,4 @@ WRONG = [
     (the_published_sheet, ALL),
     (a_list, ALL),
 ]
-RIGHT = [plain_loops, seconds_per_byte, through_numpy, transposed_and_back, gpu_by_gpu]
+RIGHT = [plain_loops, seconds_per_byte, through_numpy, transposed_and_back, gpu_by_gpu, a_class_for_each_gpu, into_a_table_of_its_own]
