@@ -86,7 +86,7 @@ def bytes_slips(case: Case) -> Iterator[tuple[str, float]]:
     yield "Keys and values are two.", right - cache / 2
     yield "How many bytes has a weight of the layers?", right + (2 - weight_bytes) * layers
     for whole in (0, 1) if weight_bytes < 1 else ():  # 0.515625, rounded down and up
-        yield "A weight may have a part of a byte: nothing here has to be a whole number.", right + (whole - weight_bytes) * layers
+        yield "A weight may have a part of a byte: no number here has to be whole.", right + (whole - weight_bytes) * layers
     yield "How many bytes has a weight of the layers?", right + (case["kv_bytes"] - weight_bytes) * layers
     yield "In which type does the head stay?", right + (weight_bytes - 2) * head
     yield "The head's weights are read as well.", right - 2 * head

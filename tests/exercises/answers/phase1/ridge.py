@@ -154,4 +154,12 @@ WRONG = [
     (the_published_sheet, ALL),
     (a_list, ALL),
 ]
-RIGHT = [plain_loops, seconds_per_byte, through_numpy, transposed_and_back, gpu_by_gpu, a_class_for_each_gpu, into_a_table_of_its_own]
+RIGHT = [
+    plain_loops,
+    seconds_per_byte,
+    through_numpy,
+    transposed_and_back,
+    gpu_by_gpu,
+    a_class_for_each_gpu,
+    into_a_table_of_its_own,
+]
