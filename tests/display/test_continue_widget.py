@@ -30,13 +30,16 @@ class Bytes:
 
 @pytest.fixture
 def model():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # so small a model does not wait for a second one
     torch.manual_seed(0)
     shape = ModelConfig(
         name="tiny", vocab=257, hidden=64, layers=2, heads=4, kv_heads=2, head_dim=16, mlp_hidden=64, context=64, tied=False
     )
     model = Decoder(shape).eval()
     model.init_weights(std=0.3)
-    return model
+    yield model
+    torch.set_num_threads(threads)
 
 
 def seen(page):
