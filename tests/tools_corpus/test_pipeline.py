@@ -11,7 +11,7 @@ import pytest
 
 from course_lib.model import held_out
 from course_lib.model.tokenizer import VOCAB, Tokenizer
-from tools.corpus import archives, fetch, manifest, prepare, shards, sources, stages, train_tokenizer
+from tools.corpus import archives, encode, fetch, manifest, prepare, shards, sources, stages, train_tokenizer
 from tools.corpus.held_out import HeldOut
 from tools.corpus.sources import Source
 
@@ -86,6 +86,7 @@ def tokenized(made):
     from course_lib.model.tokenizer import DEFAULT
 
     (build / "shards" / "tokenizer.json").write_bytes(DEFAULT.read_bytes())
+    encode.run(build)
     return build
 
 
@@ -119,6 +120,23 @@ def split(ids):
     return [ids[a + 1 : b] for a, b in zip([-1, *ends], ends, strict=False)]
 
 
+def test_a_budget_keeps_the_prose_and_a_fixed_choice_of_the_rest(made):
+    kept = prepare.documents(made[0])
+    half = sum(d.bytes for d in kept) // 2
+    some = encode.chosen(kept, half)
+    assert half - 1000 < sum(d.bytes for d in some) <= half
+    assert {d.path for d in kept if d.kind == "prose"} <= {d.path for d in some}
+    assert some == encode.chosen(kept[::-1], half) == sorted(some, key=lambda d: d.start)
+    assert encode.chosen(kept, 10**9) == kept
+
+
+def test_a_torn_token_file_is_noticed(tokenized):
+    path = tokenized / encode.TOKENS
+    path.write_bytes(path.read_bytes()[:-2])
+    with pytest.raises(AssertionError, match="encode again"):
+        encode.encoded(tokenized)
+
+
 def test_a_damaged_shard_is_noticed(tokenized):
     shards.run(tokenized, (held_out.HeldOutText("x", module(7)),))
     path = tokenized / "shards" / "shards.json"
@@ -129,7 +147,7 @@ def test_a_damaged_shard_is_noticed(tokenized):
 
 def test_shards_beyond_the_limit_are_refused(tokenized, monkeypatch):
     monkeypatch.setattr(shards, "LIMIT_BYTES", 100)
-    with pytest.raises(RuntimeError, match="drop a source"):
+    with pytest.raises(RuntimeError, match="lower BUDGET_BYTES"):
         shards.run(tokenized, (held_out.HeldOutText("x", module(7)),))
 
 

@@ -1,11 +1,11 @@
-"""python -m tools.corpus BUILD_FOLDER: fetch, prepare, tokenizer, shards, manifest; interrupt and repeat it as you like."""
+"""python -m tools.corpus BUILD_FOLDER: fetch, prepare, tokenizer, encode, shards, manifest; it may be interrupted."""
 
 import argparse
 from pathlib import Path
 
 from course_lib.model import held_out
 
-from . import fetch, manifest, prepare, shards, train_tokenizer
+from . import encode, fetch, manifest, prepare, shards, train_tokenizer
 from .held_out import HeldOut
 from .sources import load_sources
 from .stages import HERE, fingerprint, run_stage
@@ -31,6 +31,8 @@ def main(build: Path) -> None:
     key = run_stage(build, "prepare", key, [prepare.TEXT, prepare.DOCUMENTS, prepare.DROPPED], clean_up)
     key = fingerprint(["train_tokenizer.py"], key)
     key = run_stage(build, "tokenizer", key, ["shards/tokenizer.json"], lambda: train_tokenizer.run(build))
+    key = fingerprint(["encode.py"], key)
+    key = run_stage(build, "encode", key, [encode.TOKENS, encode.LENGTHS], lambda: encode.run(build))
     key = fingerprint(["shards.py"], key)
     key = run_stage(build, "shards", key, ["shards/shards.json"], lambda: shards.run(build, texts))
     key = fingerprint(["manifest.py"], key)

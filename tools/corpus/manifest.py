@@ -1,4 +1,4 @@
-"""What the weights must carry with them: manifest.tsv, files.tsv.xz and NOTICE, made from what prepare() kept.
+"""What the weights must carry with them: manifest.tsv, files.tsv.xz and NOTICE, made from the documents that were encoded.
 
 manifest.tsv   one line per archive: package, version, licence, archive, its sha256, files and bytes kept, sha256 of their lines.
 files.tsv.xz   one line per file that was learned from: package, version, licence, path, sha256 of the cleaned text.
@@ -13,6 +13,7 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+from .encode import chosen
 from .fetch import sha256_of
 from .prepare import Document, documents
 from .sources import Source
@@ -30,7 +31,7 @@ Copyright (c) 2001-2023 Python Software Foundation; All Rights Reserved.
 def run(build: Path, sources: list[Source], found: dict[str, Path]) -> None:
     folder = build / "release"
     folder.mkdir(exist_ok=True)
-    kept = documents(build)
+    kept = chosen(documents(build))
     rows, notice, every = [HEAD], [NOTICE_HEAD], []
     for source in sources:
         lines = file_lines([document for document in kept if document.source == source.name])
