@@ -230,7 +230,7 @@ diagnostic.summary()
 #
 # The two terms are equal when $F/B = P/W$. The left side, the **arithmetic intensity**, belongs to the kernel: how many operations it does
 # with each byte it moves. The right side, the **ridge point**, belongs to the chip. Left of the ridge a kernel waits for memory, and more
-# tensor cores would not help it. Right of it, the kernel waits for arithmetic.
+# tensor cores, the units that multiply matrices, would not help it. Right of it, the kernel waits for arithmetic.
 #
 # The picture is from Williams, Waterman and Patterson, *Roofline* (CACM 52(4), 2009). Both axes are logarithmic, which turns the two
 # limits into two straight lines: a slope, which is the bandwidth, and a flat roof, which is the peak.
@@ -253,7 +253,7 @@ roofline_figure([spec("h100-sxm"), spec("h200-sxm")], points={"one token": 1.0, 
 # ### The data sheet
 #
 # The course keeps the figures that it uses in one file, each with its source. **Dense** is the word to look for. Vendors like to print the
-# rate with 2:4 structured sparsity, which is twice the dense one and which no ordinary model reaches; a ridge point made of it is wrong
+# rate with 2:4 structured sparsity (two of every four weights are zero), which is twice the dense one and which no ordinary model reaches; a ridge point made of it is wrong
 # by a factor of two.
 
 # %% tags=["nbval-check-output"]
@@ -266,7 +266,7 @@ for gpu in all_specs().values():
     print(f"{gpu.name:<16}{bf16:>12}{fp8:>12}{gpu.hbm_gb_per_s:>12.0f}")
 
 # %% [markdown]
-# ### Exercise 1.1: ridge points (about 3 lines, 5 points)
+# ### Exercise 1.1: ridge points (about 3 lines, 5 points, 1 of them on a GPU)
 #
 # Write `ridge_points`, which turns a table of peaks and a list of bandwidths into a table of ridge points.
 #
@@ -279,8 +279,9 @@ for gpu in all_specs().values():
 # | `hbm_gb_per_s` | `[gpus]` | the same | memory bandwidth in GB/s, 1 GB = 10⁹ bytes |
 # | result | `[gpus, precisions]` | float64 | ridge points in FLOP per byte, NaN where the peak is NaN |
 #
-# Unless an exercise says otherwise, leave the inputs as they are, and share no memory with them in what you return. Here the result is
-# float64 whatever comes in, and it is *computed* in float64: casting a float32 result is too late, since the digits are gone.
+# Unless an exercise says otherwise, leave the inputs as they are, and share no memory with them in what you return. (`.double()` copies
+# nothing when the tensor is float64 already: `*=` behind it would change the input.) Here the result is float64 whatever comes in, and it
+# is *computed* in float64: casting a float32 result is too late, since the digits are gone.
 #
 # <details><summary>Hint: the shapes</summary>
 #
@@ -317,7 +318,7 @@ lab.check_timed("1.1", ridge_points)
 # ### What the roadmap says
 #
 # The roadmap that this course grew from puts the ridge point of the H100 at "about 0.17 FLOP/byte", from 1000 TFLOP/s and 6 TB/s, and
-# says that decoding sits four orders of magnitude below it. **Predict** before you run the cell: what is right in that, what is wrong, and
+# says that decoding, which makes one token after another, sits four orders of magnitude below it. **Predict** before you run the cell: what is right in that, what is wrong, and
 # by how much? You have everything you need.
 
 # %% tags=["nbval-check-output"]
@@ -366,12 +367,12 @@ print(f"one token, 1 FLOP/byte, is below that by {log10(h100_ridge):.1f} orders 
 #
 # | | | |
 # |---|---|---|
-# | FLOPs | 2 × 256 × 4096 × 4096 | 8.59 × 10⁹ |
-# | weight | 2 B × 4096 × 4096 | 33.6 MB |
-# | input | 2 B × 256 × 4096 | 2.1 MB |
-# | output | 2 B × 256 × 4096 | 2.1 MB |
-# | bytes together | | **37.7 MB** |
-# | intensity | 8.59 × 10⁹ / 37.7 × 10⁶ | **227.6 FLOP/byte** |
+# | FLOPs | 2 × 256 × 4096 × 4096 | 8.590 × 10⁹ |
+# | weight | 2 B × 4096 × 4096 | 33.55 MB |
+# | input | 2 B × 256 × 4096 | 2.10 MB |
+# | output | 2 B × 256 × 4096 | 2.10 MB |
+# | bytes together | | **37.75 MB** |
+# | intensity | 8.590 × 10⁹ / 37.75 × 10⁶ | **227.6 FLOP/byte** |
 #
 # The tokens stand in the first line and hardly at all in the bytes. That is the whole secret of batching: another token brings $2KN$
 # operations and $2(K+N)$ bytes, and finds a weight that has been paid for. How far does it go?
@@ -401,8 +402,9 @@ lab.predict("C036", "C037", "C038", "C040")
 # %% [markdown]
 # ### A layer
 #
-# A layer of a Llama is seven such products, with attention after the third. Here are those of Llama-3-8B, whose residual stream is
-# $h$ = 4096 wide, with 32 query heads and 8 heads of keys and values, each of 128:
+# A layer of a Llama is seven such products, with attention after the third. Here are those of Llama-3-8B. Its **residual
+# stream**, the vector that a token carries from layer to layer and to which every layer adds, is $h$ = 4096 wide. It has 32 query heads and
+# 8 heads of keys and values, each of 128:
 #
 # | product | weight | values |
 # |---|---|---|
@@ -480,20 +482,23 @@ show_mask(new_tokens=5, context=0)
 # %% tags=["nbval-check-output"]
 from course_lib.roofline import LLAMA_3_8B, MODELS, tokens_in_cache
 
-print(f"{'':<16}{'':<6}{'layers':>7}{'values a layer':>16}{'bytes a token':>15}{'FP8':>10}{'32 users with 2048 tokens':>28}")
+columns = f"{'layers':>7}{'values a layer':>16}{'bytes a token':>15}{'in FP8':>10}{'32 users with 2048 tokens':>28}"
+print(" " * 22 + columns)
 for model in MODELS:
     kv = model.kv_bytes_per_token()
     users = 32 * 2048 * kv / 1e9
     print(f"{model.name:<16}{model.kind:<6}{model.layers:>7}{kv / 2 / model.layers:>16.0f}{kv:>15,.0f}"
           f"{model.kv_bytes_per_token(1):>10,.0f}{users:>25.1f} GB")  # fmt: skip
-print(f"\nAn L2 of 50 MB would hold {tokens_in_cache(50e6, LLAMA_3_8B.kv_bytes_per_token())} tokens of Llama-3-8B, and nothing else")
+in_l2 = tokens_in_cache(50e6, LLAMA_3_8B.kv_bytes_per_token())
+print(f"\nAn L2 of 50 MB would hold {in_l2} tokens of Llama-3-8B, and nothing else")
 
 # %% [markdown]
 # A model of the size of Llama-2-7B with 32 users carries more bytes of cache than weights. Sharing heads made it four times smaller, and MLA
 # keeps a model of 671 billion parameters at about half of what an 8B model needs.
 #
-# The last line answers a question that will come up again. No conversation lives in the L2 of a GPU: between one decode step and the next, all
-# the weights pass through it. **Predict** what that means for the second of these:
+# The last line answers a question that will come up again. **L2** is the cache in front of a GPU's memory, some tens of megabytes for the
+# whole chip. No conversation lives there: between one decode step and the next, all the weights pass through it.
+# **Predict** what that means for the second of these:
 
 # %%
 lab.predict("C045", "C070")
@@ -686,7 +691,7 @@ lab.predict("C044", "C046", "C047", "C002")
 # %% [markdown]
 # ### More users
 #
-# One token alone uses 0.34% of an H100's peak, and nobody pays for a GPU to do that. Batching is the way out, and now you can say how far it
+# One token alone uses 1/295 of an H100's peak, 0.34%, and nobody pays for a GPU to do that. Batching is the way out, and now you can say how far it
 # leads. In a decode step the weights are shared by all and the caches by nobody, so with $b$ users
 #
 # $$ \frac{F}{B} \approx \frac{b \, (2 (N + N_h) + 4 L n_q d \, s)}{2 (N + N_h) + b \, s \, \mathrm{kv}}
@@ -749,7 +754,7 @@ for label, value in {
 # - **A few hundred tokens of context are enough** to keep an 8B model's decode step below the ridge for ever. Shared heads, FP8 caches and MLA
 #   move that limit, each in its own way: fewer bytes, or more queries for each byte.
 #
-# **Predict** once more. The roadmap's first card says it of prefill, not of decode:
+# **Predict** once more. The card with which the roadmap opens this phase says it of prefill, not of decode:
 
 # %%
 lab.predict("C003")
@@ -759,8 +764,8 @@ lab.predict("C003")
 #
 # Back to the one product, and to the question whether any of this is true. The next cell times the 4096 × 4096 product with 1 to 2048
 # tokens: on the GPU in front of you, or as it was recorded on an H200. *Cold* means that each call takes another weight out of 537 MB, so that
-# weights come from memory, as in a model. *Warm* uses one weight of 33.6 MB again and again. **Predict**: which of the two can lie below the
-# floor, and why is that no contradiction?
+# weights come from memory, as in a model. *Warm* uses one weight of 33.6 MB again and again. **Predict**: which of the two could lie below the
+# floor, and why would that be no contradiction?
 
 # %%
 from course_lib.display.tokens_figure import tokens_figure
@@ -803,9 +808,13 @@ else:
     tokens_figure(points, floors, bend, f"{device}; floor of the {sheet.name}")
 
 # %% [markdown]
-# Up to the threshold the floor is almost level: 64 tokens take hardly longer than one. A warm product can go below it, because its weight lies in
-# L2 and the floor counts bytes from *memory*. A benchmark that forgets this promises a speed that no model will see. How to time without fooling
-# yourself is the subject of the next section.
+# Up to the threshold the floor is almost level, and so are the points: 64 tokens take no longer than one. A warm product could go below it, because
+# its weight lies in L2 and the floor counts bytes from *memory*. On the H200 it stayed above, since a read from L2 and the start of a kernel
+# take their time as well (section 4), but it took about a fifth less than a cold one. A benchmark that forgets this promises a speed that no model will see. How to
+# time without fooling yourself is the subject of the next section.
+#
+# And the hump between 96 and 256 tokens? The library picks a kernel for each shape, and its pick is not always a good one: on the H200, 224 tokens
+# took longer than 256. A floor knows nothing of that.
 #
 # One more test, of the claim about L2 and 8192 tokens. Eight layers of the 8B model and its head decode for 4 users, whose contexts grow from
 # 512 to 32 768 tokens. An L2 of 50 MB would hold 381 tokens of each. **Predict** the shape of the curve: where will it bend?
@@ -939,7 +948,7 @@ explore_roofline()
 
 # %%
 from course_lib.display.launch_timeline_figure import launch_timeline_figure
-from course_lib.exercises.runners.phase1_timer import simulated_gpu
+from course_lib.workloads.simulated_gpu import simulated_gpu
 
 gpu, launch, machine = simulated_gpu({"kernel_us": 40.0, "launch_us": 6.0, "return_us": 8.0})
 start, end = gpu.Event(enable_timing=True), gpu.Event(enable_timing=True)
@@ -1014,7 +1023,7 @@ launch_timeline_figure(panels);
 # The second launch of a kernel finds its data where the first one left them: in the L2 cache, if they fit. An H200 has tens of megabytes
 # of it, and a layer's activations of 16 MB fit well. In a model, other layers run in between, and their weights push everything out. A
 # timer that launches the same kernel on the same data in a loop measures a case that never occurs. The remedy is to overwrite the cache
-# before *every* measured launch, **outside the marks**. Four times 60 MB, written at 4 TB/s, take 60 µs, and that is just the busy work
+# before *every* measured launch, **outside the marks**. Four times 60 MB (what an H200 reports), written at 4 TB/s, take 60 µs, and that is just the busy work
 # that a short kernel needs before its first mark.
 #
 # **Predict** the six times in the second column below: launches of one kernel, one after another. It takes 100 µs when its data lie in
@@ -1104,7 +1113,7 @@ for n in (5, 6, 20, 100):
 #
 # All speeds in this course are such ratios, with their spread, or carry the name of the device.
 #
-# ### Exercise 1.3: an honest GPU timer (about 12 lines, 8 points and 2 on a GPU)
+# ### Exercise 1.3: an honest GPU timer (about 12 lines, 10 points, 2 of them on a GPU)
 #
 # Write `time_kernel`, which returns the **median time of one launch in seconds**, at full clock and with a cold L2.
 #
@@ -1126,10 +1135,10 @@ for n in (5, 6, 20, 100):
 # - Up to 2 of 10 launches are preempted and take many times as long; up to 2 of 10 run a little faster. In one case the host's own thread
 #   is set aside now and then.
 # - For an even number of measurements, any value from the lower to the upper of the two in the middle is fine.
-# - The time must come from events or from `gpu.perf_counter()`. A simulated device knows nothing of `time.perf_counter()`.
+# - The time must come from events or from `gpu.perf_counter()`. `time.perf_counter()` and `torch.cuda` know nothing of a simulated device.
 # - You may import `math`, `statistics` and `torch`, and use `gpu` and `launch` as they are.
 #
-# A result counts as right within 3% and 2 µs of the truth. The 2 µs are for the events: two times with a resolution of half a
+# A result counts as right within 3% plus 2 µs of the truth. The 2 µs are for the events: two times with a resolution of half a
 # microsecond, and the event's own 0.3 µs, doubled. The 3% are for the kernel, each launch of which varies by 0.3%, and for the host's
 # clock: around the kernels of 2 to 8 ms that most cases have, even a host clock with waits on both sides is within 1.5%. Only around the
 # short one it is not.
@@ -1260,7 +1269,7 @@ lab.predict("C041", "C042", "C067", "C242", "C261")
 # The second is a large matrix product, which cuBLAS has. The first, a **copy**, you write yourself. It is the smallest kernel that is good for something, and
 # your first one in Triton.
 #
-# Triton has packages for Linux (and WSL2) only. On macOS and native Windows, read this section and go on with the next.
+# Triton publishes packages for Linux only (WSL2 is one). On macOS and native Windows, read this section and go on with the next.
 #
 # ### What a Triton program is
 #
@@ -1338,8 +1347,8 @@ lab.trace(unmasked_kernel, x, out, grid=(3,), BLOCK=4, targets=("sm_90",))
 #
 # ### From lanes to threads
 #
-# A program is carried out by several **warps** of 32 threads each, 4 warps if you do not say otherwise (`num_warps`). The compiler deals the block out: with
-# `BLOCK` = 1024, each of the 128 threads gets 8 elements. If these are neighbours in memory, one instruction can fetch them together, up to 16 bytes for a thread.
+# A GPU has many cores, called **SMs** (streaming multiprocessors); an H100 or H200 has 132. A program runs on one of them, carried out by several **warps** of 32 threads each, 4 warps if you do not say otherwise (`num_warps`). The compiler deals the block out: with
+# `BLOCK` = 1024, each of the 128 threads gets 8 elements. If these are neighbours in memory, one instruction can fetch them together, up to 16 bytes for a thread (32 from Blackwell on).
 #
 # Why that matters is a matter of counting. A byte that is asked for takes its time to arrive, say 0.6 µs under load (our assumption for this sum). To keep
 # 4800 GB/s coming, as many bytes must be under way as arrive in that time. This is **Little's law**:
@@ -1349,7 +1358,7 @@ lab.trace(unmasked_kernel, x, out, grid=(3,), BLOCK=4, targets=("sm_90",))
 # Shared out over 132 SMs that is 21.8 kB each. An SM holds at most 2048 threads, so each thread must have about 11 bytes under way, *all the time*. A thread
 # that asks for one bf16, 2 bytes, and waits for it, reaches a fifth of the bandwidth. One that asks for 16 bytes at a time is on the safe side.
 #
-# ### Exercise 1.4: a copy kernel (about 12 lines, 8 points and 3 timed)
+# ### Exercise 1.4: a copy kernel (about 12 lines, 11 points, 3 of them on a GPU)
 #
 # Write a kernel and the function `copy(x, out)` that launches it and returns `out`. The name and the arguments of the kernel are up to you.
 #
@@ -1373,7 +1382,7 @@ lab.trace(unmasked_kernel, x, out, grid=(3,), BLOCK=4, targets=("sm_90",))
 #   that doubles the bytes, and on `out` it would write to a tensor that is thrown away.
 # - **Traffic.** Each byte is loaded once and stored once. These counts come from the launches themselves, which are run again apart from your cell, and your answer has
 #   to follow from them. Torch may allocate, make views and fill with one value, nothing else.
-# - **Compiled.** For an A100 and an H100 (`sm_80`, `sm_90`): it compiles, no register spills to memory, and a load and a store of 16 bytes for each thread are
+# - **Compiled.** For an A100 and an H100 (`sm_80`, `sm_90`): it compiles, no register spills to memory (is written there because a thread has no more of them), and a load and a store of 16 bytes for each thread are
 #   among its instructions, for 4096 elements of bf16. No GPU is needed for that.
 # - **Timed** (in a cell of its own, on a GPU). 1 GiB, in turns with `out.copy_(x)`: your copy must reach 0.95 of torch's speed; between 0.5 and 0.95 there are part
 #   points. The bar was set on an H200; on another device the ratio is shown, and the points wait. And a tensor of a little more than 2³¹ elements must come out right, where there are about 10 GB free.
@@ -1527,7 +1536,7 @@ for tflops in (989.4, measured_tflops):
 
 # %% [markdown]
 # An SM of an H100 or H200 does 4096 FLOPs of dense bf16 in each clock (the whitepaper's 4 tensor cores × 512 multiply-adds × 2). The sheet's peak is that, times 132 SMs, times a
-# clock, with no clock lost. A real product has a beginning and an end, and tiles that do not fill the last wave. Above all it has a **power limit**, 700 W. When all tensor
+# clock, with no clock lost. A real product has a beginning and an end, and a last wave that the tiles do not fill (a wave is as many as the SMs work on at once). Above all it has a **power limit**, 700 W. When all tensor
 # cores work, the chip lowers its clock until it keeps to that.
 #
 # Power depends on the *data*. Random numbers flip many bits, zeros flip none. A product of zeros draws less power, keeps a higher clock and finishes sooner, so it measures
@@ -1666,7 +1675,7 @@ lab.predict("C049")
 #
 # Roofs are measured, but a purchase is decided earlier, from sheets. What would a decode step of Llama-3-8B take, 32 users with 2048 tokens each, on an A100, and on a B200?
 #
-# For the B200 even the bandwidth is in doubt: the sheet says 8 TB/s. Drivers report a bus of 7680 bits at 3996 MHz (as quoted in pytorch/ao, pull request 4002), and memory of this kind moves two bits
+# For the B200 even the bandwidth is in doubt: NVIDIA's sheet said 8 TB/s, later editions say 7.7 (pytorch/pytorch, pull request 193471). Drivers report a bus of 7680 bits at 3996 MHz (as quoted in pytorch/ao, pull request 4002), and memory of this kind moves two bits
 # in a clock and line:
 #
 # $$ \frac{7680}{8}\ \text{B} \times 3996 \times 10^6\ \text{Hz} \times 2 = 7.67\ \text{TB/s}. $$
@@ -3127,7 +3136,7 @@ lab.check("1.8", plan_step)
 # The trace that you played by hand, with your function:
 
 # %% tags=["nbval-check-output"]
-from course_lib.roofline.batching import simulate
+from course_lib.workloads.batching import simulate
 
 BY_HAND = {
     "engine": {"weights_ms": 10.0, "ms_per_token": 0.02, "ms_per_kv_token": 0.001}, "itl_target_ms": 20.0, "ttft_target_ms": 200.0,
@@ -3213,7 +3222,7 @@ lab.predict("C062", "C063", "C064", "C065")
 # %%
 from course_lib.display.schedule_figure import schedule_figure
 from course_lib.exercises.phase1.scheduler_cases import example_trace
-from course_lib.roofline.served import goodput, longest_wait, tokens_per_second, worst_gap_ms
+from course_lib.workloads.served import goodput, longest_wait, tokens_per_second, worst_gap_ms
 
 
 def careful_step(state):
@@ -3370,7 +3379,7 @@ for kernels_us in (short_us, long_us, [2.0] * 400, [9.0] * 400):
 # **Predict** each line of the output.
 
 # %% tags=["nbval-check-output"]
-from course_lib.exercises.runners.phase1_graphs import simulated_device
+from course_lib.workloads.simulated_cuda import simulated_device
 
 device, step = simulated_device([2 * torch.eye(2), torch.eye(2)])  # step: tanh(tanh(x @ 2) @ 1), four kernels
 with device:

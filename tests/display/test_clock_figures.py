@@ -5,7 +5,7 @@ import pytest
 from course_lib.display.clocks_figure import clocks_figure, samples_figure
 from course_lib.display.host_copies_figure import host_copies_figure
 from course_lib.display.launch_timeline_figure import launch_timeline_figure
-from course_lib.exercises.runners.phase1_timer import simulated_gpu
+from course_lib.workloads.simulated_gpu import simulated_gpu
 
 
 @pytest.fixture

@@ -3,7 +3,8 @@
 import pytest
 import torch
 
-from course_lib.exercises.runners.phase1_graphs import graphed_calls, simulated_device
+from course_lib.exercises.runners.phase1_graphs import graphed_calls
+from course_lib.workloads.simulated_cuda import simulated_device
 
 
 @pytest.fixture

@@ -6,6 +6,7 @@ import torch
 from course_lib.exercises.phase1.graphs import CUDA_GRAPHS
 from course_lib.exercises.runners import phase1_graphs
 from course_lib.grading.outcome import State
+from course_lib.workloads.simulated_cuda import simulated_device
 from tests.exercises.answers.phase1 import graphs as answers
 
 TIMED = CUDA_GRAPHS.criteria[-1]
@@ -21,7 +22,7 @@ def small(monkeypatch):
 
 def race(answer):
     torch.manual_seed(0)
-    device, _ = phase1_graphs.simulated_device([])
+    device, _ = simulated_device([])
     with device:
         return phase1_graphs.race(answer, device.cuda, "cpu")
 

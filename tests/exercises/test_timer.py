@@ -4,9 +4,10 @@ import pytest
 
 from course_lib.exercises import exercise
 from course_lib.exercises.phase1.timer import _check_budget, _check_time, _confirm_device
-from course_lib.exercises.runners.phase1_timer import Machine, replayed, simulated_gpu, time_kernel, timer_on_this_device
+from course_lib.exercises.runners.phase1_timer import time_kernel, timer_on_this_device
 from course_lib.grading.judging import plan
 from course_lib.grading.outcome import State
+from course_lib.workloads.simulated_gpu import Machine, replayed, simulated_gpu
 
 from .answers.phase1 import timer as answers
 

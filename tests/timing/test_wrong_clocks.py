@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from course_lib.exercises.runners.phase1_timer import simulated_gpu
 from course_lib.timing import wrong_clocks
 from course_lib.timing.wrong_clocks import RIGHT, Clock, as_rows, host_seconds, loop_averages, seconds_on_idle_device
+from course_lib.workloads.simulated_gpu import simulated_gpu
 
 DELAYS = {"kernel_us": 4.0, "launch_us": 8.0, "record_us": 1.0, "return_us": 10.0, "event_us": 0.0, "tick_us": 1e-3,
           "jitter": 0.0}  # fmt: skip

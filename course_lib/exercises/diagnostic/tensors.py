@@ -66,7 +66,7 @@ def _offset(answer: Any) -> str:
 
 
 def _asynchronous(answer: Any) -> str:
-    from ..runners.phase1_timer import simulated_gpu
+    from ...workloads.simulated_gpu import simulated_gpu
 
     gpu, launch, _ = simulated_gpu({"kernel_us": 100.0, "launch_us": 5.0, "return_us": 0.0, "jitter": 0.0})
     begin = gpu.perf_counter()

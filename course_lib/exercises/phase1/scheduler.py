@@ -1,6 +1,6 @@
 """Exercise 1.8, a scheduler that knows the roofline: what is asked, and how the plans of an answer are judged.
 
-The runner brings back plans. They are replayed here, through the same trace and the library's own rules, so nothing that the
+The runner brings back plans. They are replayed here, through the same trace, so nothing that the
 answer's process says about times or tokens is taken on trust. Traces are in scheduler_cases.py.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 from ...grading.criteria import Case, Correct
 from ...grading.exercise import Exercise
 from ...grading.outcome import Mistake
-from ...roofline.served import ROUNDING, counted, goodput, in_time, longest_wait, tokens_made, tokens_per_second, worst_gap_ms
+from ...workloads.served import ROUNDING, counted, goodput, in_time, longest_wait, tokens_made, tokens_per_second, worst_gap_ms
 from .scheduler_cases import goodput_cases, itl_cases, kv_cases, plan_cases, starvation_cases, throughput_cases
 
 LEAST_TOKENS = 0.25  # of the reference's: whoever does nothing keeps every promise
@@ -22,7 +22,7 @@ MOST_WAITING = 4.0  # times the reference's longest wait; wrong ones reach 1.5 t
 
 def _replayed(case: Case, output: Any) -> Any:
     """The engine after the answer's plans, or a Mistake when the output is no list of plans."""
-    from ...roofline.batching import replay
+    from ...workloads.batching import replay
 
     def whole(value: Any) -> bool:
         return type(value) is int
@@ -47,8 +47,8 @@ def _reference(case: Case) -> Any:
 
 @lru_cache(maxsize=64)
 def _reference_of(case_json: str) -> Any:
-    from ...roofline.batching import simulate
     from ...roofline.scheduling import plan_step
+    from ...workloads.batching import simulate
 
     return simulate(json.loads(case_json), plan_step)
 

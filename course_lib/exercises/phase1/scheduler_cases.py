@@ -1,4 +1,4 @@
-"""Traces for exercise 1.8: what arrives at a simulated engine, and how much room there is (fields: roofline/batching.py).
+"""Traces for exercise 1.8: what arrives at a simulated engine, and how much room there is (fields: workloads/batching.py).
 
 Lengths and loads are drawn relative to the engine's two budgets, so that every seed brings the same trouble with other numbers.
 """

@@ -13,7 +13,7 @@ from ...grading.compare import describe
 from ...grading.criteria import Case, Correct, Timed
 from ...grading.exercise import Exercise
 from ...grading.outcome import Mistake
-from ..runners.phase1_timer import Machine, replayed
+from ...workloads.simulated_gpu import Machine, replayed
 from . import timer_cases
 
 # Two event times of 0.5 us resolution and the event's own 0.3 us: at most 0.8 us, doubled and rounded up. A launch varies by
@@ -41,6 +41,20 @@ def _machine(case: Case, output: Any) -> Machine | Mistake:
     return machine
 
 
+def _measurements(machine: Machine) -> int:
+    """How many times were read: pairs of marks, each counted once however often it is read, and pairs of looks at the clock."""
+    recorded: dict[str, int] = {}  # event -> how often it was put into the queue
+    pairs, looks = set(), 0
+    for operation in machine.operations:
+        name, *events = operation.split()
+        if name == "record":
+            recorded[events[0]] = recorded.get(events[0], 0) + 1
+        elif name == "elapsed":
+            pairs.add(tuple((event, recorded.get(event, 0)) for event in events))
+        looks += name == "clock"
+    return len(pairs) + looks // 2
+
+
 def _check_time(case: Case, output: Any) -> Mistake | None:
     machine = _machine(case, output)
     if isinstance(machine, Mistake):
@@ -57,6 +71,18 @@ def _check_time(case: Case, output: Any) -> Mistake | None:
         return None
     ratio = f", {seconds / truth:.2f} times" if math.isfinite(seconds) and 0.01 <= seconds / truth < 100 else ""
     return Mistake(f"got {_shown(seconds)}, the kernel takes {_shown(truth)}{ratio}", _hint(case, machine, seconds))
+
+
+def _check_spread(case: Case, output: Any) -> Mistake | None:
+    """As _check_time; and a median of fewer than `repeats` measurements is right by luck at most."""
+    machine = _machine(case, output)
+    mistake = _check_time(case, output)
+    if mistake or isinstance(machine, Mistake) or (measured := _measurements(machine)) >= case["repeats"]:
+        return mistake
+    return Mistake(
+        f"read the time of {measured} launches, and {case['repeats']} are to be measured",
+        "Each of them has two marks, or two looks at the clock, of its own.",
+    )
 
 
 def _shown(seconds: float) -> str:
@@ -141,7 +167,7 @@ TIMER = Exercise(
         _correct("queued before", "work that others queued before is not counted", 1.0, timer_cases.queued),
         _correct("warm-up", "compilation and a rising clock are left out", 1.0, timer_cases.warm_up),
         _correct("cold L2", "every measured launch finds a cold L2, and the flush is not counted", 1.0, timer_cases.cold),
-        _correct("spread", "the median, which a few odd launches do not move", 1.0, timer_cases.spread),
+        _correct("spread", "the median, which a few odd launches do not move", 1.0, timer_cases.spread, _check_spread),
         _correct("short kernel", "a kernel that is shorter than its launch", 1.0, timer_cases.short),
         _correct("budget", "no more launches than needed", 1.0, timer_cases.budget, _check_budget),
         Timed(

@@ -2,8 +2,7 @@
 
 It exists to judge schedulers: `simulate` asks one for a plan before every step, `replay` follows plans that were written down.
 A request first has its prompt prefilled, in one chunk or several; the last chunk makes its first token, and from then on every
-decode makes one more. Times are in ms. The runner of exercise 1.8 carries a copy of `Engine` (a test holds them together),
-since nothing of this library enters the process of an answer.
+decode makes one more. Times are in ms.
 """
 
 from collections.abc import Callable, Sequence
