@@ -4,6 +4,7 @@ They lie in benchmarks/results of the repository; an installed wheel carries a c
 """
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ def recorded(name: str, device: str = "nvidia-h200") -> dict[str, Any]:
 
     Raises FileNotFoundError, naming what is there, for a result that was never recorded.
     """
+    for word in (name, device):
+        if not isinstance(word, str) or not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,99}", word):
+            raise ValueError(f"{word!r} names no result and no device; names are in small letters, digits, _ and -")
     for place in _PLACES:
         path = place / device / f"{name}.json"
         if path.exists():

@@ -42,6 +42,9 @@ def check_live(exercise_id: str, entry: Any, cell: str = "check", seed: int | No
         return conclude(known, cell, *_attempts(known, cell, entry, seed), context)
     except KeyboardInterrupt:  # between two attempts; one that hits an attempt is told by it
         return refused(known, cell, "the check was interrupted", context)
+    except Exception as error:  # a notebook can have replaced parts of torch or of Python that the check itself needs
+        said = f"the check itself failed ({type(error).__name__}: {short(str(error), 200)})"
+        return refused(known, cell, f"{said}; restart the kernel and run your cells again", context)
 
 
 def run_context(seed: int) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """The numbers beside the explorer's picture: a table in HTML, and the same lines as text."""
 
 from html import escape
+from math import inf
 
 from .roofline_explorer_figure import digits, kind_of, percent
 from .roofline_explorer_numbers import Numbers
@@ -33,7 +34,10 @@ def rows_of(numbers: Numbers) -> list[tuple[str, str, str]]:
         ("M*", f"{digits(n.token_threshold)} tokens", f"in a step, this one has {digits(n.tokens)}"),
     ]  # fmt: skip
     if n.context_limit is not None:
-        rows.append(("s*", f"{digits(n.context_limit)} tokens", "of context; beyond, no batch reaches the ridge"))
+        if n.context_limit < inf:
+            rows.append(("s*", f"{digits(n.context_limit)} tokens", "of context; beyond, no batch reaches the ridge"))
+        else:  # attention alone is right of the ridge
+            rows.append(("s*", "no limit", "of context: a large enough batch reaches the ridge at any"))
     return rows
 
 

@@ -77,7 +77,13 @@ class Criterion:
 
     def mistake(self, case: Case, attempt: Mapping[str, Any]) -> Mistake | None:
         """What is wrong with the output, evidence apart."""
-        return self._conduct(attempt) or self.check(case, attempt["output"])
+        if mistake := self._conduct(attempt):
+            return mistake
+        try:
+            return self.check(case, attempt["output"])
+        except Exception as error:  # the output may be anything, and a check that stumbles over it must not stop the others
+            said = f"what came back cannot be compared ({type(error).__name__}: {short(str(error), 100)})"
+            return Mistake(said, "Compare its type, and the types in it, with what the exercise asks for.")
 
     def _conduct(self, attempt: Mapping[str, Any]) -> Mistake | None:
         changed = [name for name in attempt["changed"] if name not in self.may_change]

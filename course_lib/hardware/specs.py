@@ -101,11 +101,11 @@ def gpu_named(name: str | GpuSpec) -> GpuSpec:
     """
     if isinstance(name, GpuSpec):
         return name
-    known, wanted = list(all_specs().values()), name.strip().casefold()
+    known, wanted = list(all_specs().values()), str(name).strip().casefold()
     for gpu in known:
         if wanted in (gpu.key.casefold(), gpu.name.casefold()):
             return gpu
-    if found := find_spec(name):
+    if found := find_spec(str(name)):
         return found
     begun = [gpu for gpu in known if wanted and gpu.name.casefold().split()[0] == wanted]
     if len(begun) == 1:

@@ -57,9 +57,12 @@ class Gpm:
         self._nvml, self._handle = nvml, handle
         self._refuse_what_cannot_work()
         try:
-            self._samples = [nvml.nvmlGpmSampleAlloc(), nvml.nvmlGpmSampleAlloc()]
+            self._samples: list[Any] = []
+            for _ in range(2):
+                self._samples.append(nvml.nvmlGpmSampleAlloc())
             nvml.nvmlGpmSampleGet(handle, self._samples[0])
         except nvml.NVMLError as error:
+            self.close()
             raise GpmUnavailableError(f"GPM cannot be sampled: {sentence(error)}") from error
 
     def since_last(self) -> GpmMetrics:

@@ -22,12 +22,13 @@ class Recorder:
     interval_seconds  between readings; GPM asks for 0.1 s at least, and the driver renews its power and energy hardly more often
     device            as in nvml.handle_of
     readings, gpm     what was read; gpm[i] are the means between readings i-1 and i (gpm[0] is None)
-    why_not           why nothing is recorded, "" when it is; gpm_why_not the same for GPM
+    why_not           why nothing is recorded, or no more than was; "" when all is. gpm_why_not the same for GPM
     """
 
     def __init__(self, interval_seconds: float = 0.1, device: int | str | None = None) -> None:
-        if interval_seconds < 0.01:
-            raise ValueError(f"interval_seconds is {interval_seconds}; readings take milliseconds, so give at least 0.01")
+        if not 0.01 <= interval_seconds <= 3600:
+            allowed = "at least 0.01 (readings take milliseconds) and at most 3600"
+            raise ValueError(f"interval_seconds is {interval_seconds}; give {allowed}")
         self.interval_seconds, self.device = interval_seconds, device
         self.readings: list[Reading] = []
         self.gpm: list[GpmMetrics | None] = []
@@ -45,7 +46,9 @@ class Recorder:
             self.why_not = f"{error}; {NO_DEVICE}"
             self.gpm_why_not = self.why_not
             return self
-        self._take()
+        if not self._took():
+            self._close()
+            return self
         self._thread = threading.Thread(target=self._run, name="telemetry", daemon=True)
         self._thread.start()
         return self
@@ -53,11 +56,14 @@ class Recorder:
     def __exit__(self, *_: Any) -> None:
         if self._thread is None:
             return
-        self._stop.set()
-        self._thread.join()
-        self._thread = None
-        self._take()
-        self._close()
+        try:
+            self._stop.set()
+            self._thread.join()
+            if not self.why_not:
+                self._took()
+        finally:
+            self._thread = None
+            self._close()
 
     def summary(self) -> Summary:
         """What was recorded so far, from the first reading to the last."""
@@ -88,8 +94,18 @@ class Recorder:
     def _run(self) -> None:
         due = time.perf_counter() + self.interval_seconds
         while not self._stop.wait(max(0.0, due - time.perf_counter())):
-            self._take()
+            if not self._took():
+                return
             due = max(due, time.perf_counter() - self.interval_seconds) + self.interval_seconds
+
+    def _took(self) -> bool:
+        """One more reading, or why there will be none: whatever a driver answers, the block goes on."""
+        try:
+            self._take()
+        except Exception as error:
+            self.why_not = f"the readings stopped: {sentence(error)}"
+            return False
+        return True
 
     def _take(self) -> None:
         """One reading; where GPM works, the means since the one before, which hold PCIe too."""

@@ -56,6 +56,13 @@ class CudaQueue:
         torch.cuda.synchronize()
 
 
+def require_whole(**numbers: tuple[Any, int]) -> None:
+    """name=(number, least): raises ValueError for what is no whole number, or a smaller one; NaN and 2.5 are none."""
+    for name, (number, least) in numbers.items():
+        if not isinstance(number, int) or number < least:
+            raise ValueError(f"{name} must be a whole number, {least} or more; got {number!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Device seconds of repeated calls, in the order in which they ran."""
@@ -87,8 +94,7 @@ def time_calls(
     An event is exact to about 0.5 us (CUDA Runtime API, cudaEventElapsedTime), so a call of a few microseconds is better timed by
     time_in_graph, and so is one whose many launches take the host longer than the device.
     """
-    if repeats < 1 or warmup < 0:
-        raise ValueError(f"repeats must be 1 or more and warmup 0 or more; got {repeats} and {warmup}")
+    require_whole(repeats=(repeats, 1), warmup=(warmup, 0))
     queue = queue or CudaQueue()
     for _ in range(warmup):
         if before:

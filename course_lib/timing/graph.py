@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from .events import CudaQueue, Queue, Timing
+from .events import CudaQueue, Queue, Timing, require_whole
 
 
 class Graphs(Queue, Protocol):
@@ -32,8 +32,7 @@ def time_in_graph(
     is called (the capture calls it `calls_per_graph` times). What cannot be captured raises torch's error: a host read, a
     synchronisation, an allocation outside the graph's pool.
     """
-    if calls_per_graph < 1 or repeats < 1:
-        raise ValueError(f"calls_per_graph and repeats must be 1 or more; got {calls_per_graph} and {repeats}")
+    require_whole(calls_per_graph=(calls_per_graph, 1), repeats=(repeats, 1), warmup=(warmup, 0))
     queue = queue or CudaGraphs()
     for _ in range(warmup):  # compile and load everything before the capture
         call()

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
+from .events import require_whole
+
 SIZES_BYTES = tuple(2**power for power in range(12, 31, 2))  # 4 KiB to 1 GiB
 
 
@@ -33,6 +35,7 @@ def measure_host_copies(sizes_bytes: Sequence[int] = SIZES_BYTES, repeats: int =
 
     if not torch.cuda.is_available():
         raise RuntimeError("a copy to a device needs one, and this machine shows none; see `labs doctor`")
+    require_whole(repeats=(repeats, 1))
     found = []
     for num_bytes in sizes_bytes:
         device = torch.zeros(num_bytes, dtype=torch.uint8, device="cuda")

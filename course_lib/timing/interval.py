@@ -4,6 +4,7 @@ Draw as many samples as there are, with replacement, many times; the middle 95% 
 speaks of noise between the samples. What shifts all of them alike (a clock, a flush left out) it cannot see.
 """
 
+import math
 import random
 import statistics
 from collections.abc import Callable, Sequence
@@ -23,6 +24,8 @@ def bootstrap_interval(
     """
     if not samples:
         raise ValueError("no samples, so no interval; measure once at least, and five times or more to learn something")
+    if not all(map(math.isfinite, samples)):
+        raise ValueError(f"samples are finite numbers; got {list(samples)[:5]}")
     if not 0 < level < 1:
         raise ValueError(f"level is a share between 0 and 1, such as 0.95; got {level}")
     draw = random.Random(seed)

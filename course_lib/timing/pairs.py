@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from .events import time_calls
+from .events import require_whole, time_calls
 from .flush import l2_flusher
 from .interval import bootstrap_interval
 
@@ -42,14 +42,15 @@ def paired_ratio(
 
     measure  seconds of a call; by default the median of five, L2 flushed before each
     """
-    if rounds < 2:
-        raise ValueError(f"rounds must be 2 or more, so that each of the two comes first once; got {rounds}")
+    require_whole(rounds=(rounds, 2))  # each of the two comes first once
     measure = measure or _cold_median()
     ours_seconds, peer_seconds = [], []
     for number in range(rounds):
         turns = [(ours, ours_seconds), (peer, peer_seconds)]
         for call, seconds in turns if number % 2 == 0 else reversed(turns):
             seconds.append(measure(call))
+            if not seconds[-1] > 0:
+                raise ValueError(f"a call took {seconds[-1]} s, of which no ratio can be made; does it launch anything?")
     ratios = tuple(theirs / mine for mine, theirs in zip(ours_seconds, peer_seconds, strict=True))
     return Ratio(ratios, statistics.median(ours_seconds), statistics.median(peer_seconds))
 

@@ -151,6 +151,13 @@ def test_what_does_not_fit_is_said_in_red():
     assert "the weights and one sequence" in room(numbers_of(Setting(model="Llama-3.1-405B")))
 
 
+def test_attention_that_reaches_the_ridge_by_itself_leaves_no_limit():
+    """71 query heads on one KV head of FP8: 142 FLOP/byte, right of the ridge of an RTX 3090."""
+    text = repr(explore_roofline(gpu="rtx-3090", model="Falcon-7B", kv="FP8", batch=1024, context=131_072))
+    assert "no limit" in text
+    assert "inf" not in text.split()
+
+
 def test_heads_that_do_not_split_are_shown_on_one_gpu():
     numbers = numbers_of(Setting(model="Falcon-7B", ranks=2))
     assert numbers.ranks == 1

@@ -154,6 +154,7 @@ def test_a_gpu_is_found_by_key_name_driver_name_and_the_start_of_one_name():
         ("H900", r"GPU 'H900' is not known; use one of .*H100 SXM, .*or give a GpuSpec"),
         ("H200 NVL", "GPU 'H200 NVL' is not known"),
         ("", "GPU '' is not known"),
+        (None, "GPU None is not known"),
     ],
 )  # fmt: skip
 def test_a_gpu_that_is_not_known_or_not_one_is_refused_with_the_known_ones(name, words):

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -104,9 +105,39 @@ def test_one_reading_spans_no_time():
     assert "span no time" in summarise([at(0.0)], [None]).why_not
 
 
-def test_an_interval_below_what_a_reading_takes_is_refused():
+@pytest.mark.parametrize("seconds", [0.001, -1, float("nan"), float("inf")])
+def test_an_interval_that_no_reading_fits_is_refused(seconds):
     with pytest.raises(ValueError, match=r"at least 0\.01"):
-        Recorder(0.001)
+        Recorder(seconds)
+
+
+@pytest.mark.parametrize("readings", [0, 1, 3])
+def test_a_driver_that_breaks_midway_ends_the_readings_and_not_the_block(driver, capfd, readings):
+    fake = driver()
+    answers = iter([SimpleNamespace(used=1, total=2)] * readings)
+
+    def breaks(handle):
+        try:
+            return next(answers)
+        except StopIteration:
+            raise OSError("the driver was unloaded") from None
+
+    fake.nvmlDeviceGetMemoryInfo = breaks
+    with Recorder(0.01) as recorder:
+        time.sleep(0.05)
+    assert "the driver was unloaded" in recorder.summary().why_not
+    assert len(recorder.readings) == readings
+    assert (fake.inits, fake.shutdowns, fake.allocated) == (1, 1, 0)
+    assert not [t for t in threading.enumerate() if t.name == "telemetry"]
+    assert capfd.readouterr() == ("", "")
+
+
+def test_samples_of_gpm_are_given_back_when_the_first_one_fails(driver):
+    fake = driver(refuse={"nvmlGpmSampleGet": 4})
+    with Recorder(0.02) as recorder:
+        pass
+    assert "permission is missing" in recorder.gpm_why_not
+    assert fake.allocated == 0
 
 
 def test_samples_are_plain_and_in_the_drivers_units(driver):

@@ -37,7 +37,8 @@ def test_it_is_deterministic_and_speaks_of_the_statistic_that_is_asked_for():
     assert bootstrap_interval([4.0]) == (4.0, 4.0)
 
 
-@pytest.mark.parametrize(("samples", "level", "words"), [((), 0.95, "no samples"), ((1.0,), 95, "0.95; got 95")])
+@pytest.mark.parametrize(("samples", "level", "words"), [((), 0.95, "no samples"), ((1.0,), 95, "0.95; got 95"),
+                                                           ((1.0, float("nan")), 0.95, "finite")])
 def test_nothing_to_say_is_refused(samples, level, words):
     with pytest.raises(ValueError, match=words):
         bootstrap_interval(samples, level)

@@ -61,10 +61,16 @@ def test_a_graph_is_timed_per_call_and_without_the_host():
     assert len(calls) == 3 + 8
 
 
-@pytest.mark.parametrize(("arguments", "words"), [({"repeats": 0}, "repeats"), ({"warmup": -1}, "warmup")])
+@pytest.mark.parametrize(("arguments", "words"), [({"repeats": 0}, "repeats"), ({"warmup": -1}, "warmup"),
+                                                    ({"repeats": float("nan")}, "repeats"), ({"repeats": 2.5}, "got 2.5")])
 def test_a_timer_that_could_measure_nothing_is_refused(arguments, words):
     with pytest.raises(ValueError, match=words):
         time_calls(lambda: None, queue=SimulatedQueue(), **arguments)
+
+
+def test_calls_of_no_time_make_no_ratio():
+    with pytest.raises(ValueError, match=r"a call took 0\.0 s"):
+        paired_ratio(lambda: None, lambda: None, rounds=2, measure=lambda call: 0.0)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says so only without a GPU")
@@ -87,7 +93,7 @@ def test_pairs_alternate_and_a_machine_that_slows_down_favours_nobody():
     assert ratio.median == pytest.approx(1.2, rel=2e-3)  # ours first each time would give 1.26
     assert ratio.low < 1.2 < ratio.high
     assert len(ratio.ratios) == 8
-    with pytest.raises(ValueError, match="rounds must be 2 or more"):
+    with pytest.raises(ValueError, match="rounds must be a whole number, 2 or more"):
         paired_ratio(lambda: "ours", lambda: "peer", rounds=1, measure=measure)
 
 

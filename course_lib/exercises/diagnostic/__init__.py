@@ -43,9 +43,15 @@ def _judged(name: str, answer: Any) -> tuple[str, str]:
     try:
         told = question.judge(answer)
     except Exception as error:  # an answer can be anything
-        short = f"{type(error).__name__}: {error}".splitlines()[0][:120]
-        return "not yet", f"Asked for: {question.form} ({short})"
+        return "not yet", f"Asked for: {question.form} ({_short(error)})"
     return ("not yet", told) if told else ("right", "")
+
+
+def _short(error: Exception) -> str:
+    try:
+        return f"{type(error).__name__}: {error}".splitlines()[0][:120]
+    except Exception:  # one that cannot print itself
+        return type(error).__name__
 
 
 def _is_stub(function: Any) -> bool:

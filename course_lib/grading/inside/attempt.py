@@ -139,12 +139,17 @@ def _describe(error: BaseException) -> dict:
     except BaseException:
         text = "(its message could not be printed)"
     text = printable(str.__getitem__(text, slice(MAX_MESSAGE)))  # plain, even of a subclass of str
-    where = "" if hasattr(error, "place") else _where(error)  # a KernelMistake's message names its place
-    if isinstance(error, NotImplementedError):
+    kind = type(error)  # not isinstance, which asks the object for its __class__
+    try:
+        names_its_place = hasattr(error, "place")  # as a KernelMistake's message does
+    except BaseException:
+        names_its_place = False
+    where = "" if names_its_place else _where(error)
+    if issubclass(kind, NotImplementedError):
         return {"status": "open", "message": text, "where": where}
-    if isinstance(error, KeyboardInterrupt):
+    if issubclass(kind, KeyboardInterrupt):
         return {"status": "interrupted", "message": "", "where": where}
-    if isinstance(error, SystemExit):
+    if issubclass(kind, SystemExit):
         return {"status": "exited", "message": f"sys.exit({text})", "where": where}
     return {"status": "raised", "message": f"{type(error).__name__}: {text}", "where": where}
 
