@@ -2,18 +2,22 @@
 
 import json
 import lzma
+import platform
 
 import numpy as np
 import pytest
 import torch
 
-from course_lib.model import load
+from course_lib.model import held_out, load
 from course_lib.model.evaluate import evaluate_tokens
+from course_lib.model.tokenizer import Tokenizer
 from course_lib.model.windows import scored_windows
+from tests.model.stubs import Bytes
 from tools.train.build import build
-from tools.train.card import card, main, read_runs
+from tools.train.card import card, main, read_runs, score_here
 from tools.train.finish import finish
 from tools.train.loop import Progress, Settings, train
+from tools.train.pair import pair_facts
 
 from .small import TINY, corpus
 
@@ -69,12 +73,15 @@ def test_the_facts_name_what_a_card_needs(finished):
 def test_the_card_shows_models_scores_curve_data_and_limits(finished):
     facts, *_ = finished
     other = {**facts, "model": "tiny-draft", "held_out": [{**facts["held_out"][0], "python": "3.12.1", "text_sha256": "i" * 64}]}
+    one = {"value": 0.61, "low": 0.6, "high": 0.62, "count": 8}
+    other["pair"] = dict.fromkeys(("top1_teacher_forced", "top1_own_text", "acceptance", "kl_nats"), one)
     other["settings"] = {**facts["settings"], "teacher": "tiny.safetensors", "distil_share": 0.5}
     text = card([facts, other], MANIFEST)
     for said in (
-        "| tiny | 90,496 |", "| unknown | 8 | hhhhhhhhhhhh |", "| 3.12.1 | 8 | iiiiiiiiiiii | not scored |", "Limits of use",
+        "| tiny | 90,496 |", "| unknown | 8 | hhhhhhhhhhhh | not packed |", "| 3.12.1 | 8 | iiiiiiiiiiii | not packed | not scored |",
+        "Limits of use",
         "| django | 5.2.19 | BSD-3-Clause | 3000 | 22100000 |", "50% of its loss from tiny.safetensors", "its teacher's part",
-        "31 MB of text",
+        "31 MB of text", "| tiny-draft | acceptance at temperature 1, sum of min(p, q) | 0.6100 [0.6000, 0.6200] |",
     ):  # fmt: skip
         assert said in text, said
 
@@ -92,3 +99,27 @@ def test_the_command_writes_the_card_beside_the_weights(finished, tmp_path, caps
     assert "card.md" in capsys.readouterr().out
     with pytest.raises(FileNotFoundError, match="no finished run"):
         read_runs(tmp_path)
+
+
+def test_a_pair_of_equal_weights_agrees_everywhere(finished):
+    _, out, _, _ = finished
+    path, texts = out / "tiny.safetensors", [b"import os\n" * 4]
+    sizes = {"prompts": 2, "prompt_tokens": 5, "new_tokens": 4}
+    found = pair_facts(path, path, Bytes(), texts, torch.device("cpu"), text_sha256="h", **sizes)
+    values = [found[name]["value"] for name in ("top1_teacher_forced", "top1_own_text", "acceptance", "kl_nats")]
+    assert values == pytest.approx([1, 1, 1, 0])
+    assert found["text_sha256"] == "h"
+
+
+def test_scoring_here_adds_this_pythons_text_and_keeps_the_others(finished, tmp_path, monkeypatch):
+    facts, out, _, _ = finished
+    (tmp_path / "tiny.json").write_text(json.dumps(facts))
+    (tmp_path / "tiny.safetensors").write_bytes((out / "tiny.safetensors").read_bytes())
+    monkeypatch.setattr(held_out, "read", lambda: (held_out.HeldOutText("a", b"x = 1\n" * 30),))
+    monkeypatch.setattr(Tokenizer, "load", lambda path: Bytes())
+    for _ in range(2):
+        score_here(tmp_path, tmp_path)
+    first, second = json.loads((tmp_path / "tiny.json").read_text())["held_out"]
+    assert first == facts["held_out"][0]
+    assert (second["python"], second["bytes"]) == (platform.python_version(), 180)
+    assert second["xz_bits_per_byte"] > 1

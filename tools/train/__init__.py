@@ -4,7 +4,7 @@
     python -m tools.train course-mla    --shards DIR --out DIR --seconds 300
     python -m tools.train course-draft  --shards DIR --out DIR --seconds 240 --teacher DIR/course-target.safetensors
     python -m tools.train course-target --shards DIR --out DIR --dry-run 64 128   tokens/s of batch sizes, nothing kept
-    python -m tools.train course-target --shards DIR --out DIR --sweep 400        short runs at several learning rates, nothing kept
+    python -m tools.train course-target --shards DIR --out DIR --sweep 400        short runs at several learning rates
 
 Shards come from tools/corpus. `python -m tools.train.card` makes the model card from what the runs wrote.
 

@@ -67,10 +67,12 @@ def main(args: argparse.Namespace, began: float) -> None:
     if not train(run, progress, seconds=args.seconds):
         print(f"train: stopped in time at step {run.step} of {run.total_steps}; call again to go on", flush=True)
         return None
-    facts = finish(run, args.shards, args.out)
+    facts = finish(run, args.shards, args.out, args.teacher)
     for score in facts.get("held_out", []):
         said = f"held out (Python {score['python']}): {score['bits_per_byte']:.4f} bits per byte"
         print(f"train: {said} [{score['low']:.4f}, {score['high']:.4f}]", flush=True)
+    for name in ("top1_teacher_forced", "top1_own_text", "acceptance", "kl_nats") if "pair" in facts else ():
+        print(f"train: {name} {facts['pair'][name]['value']:.4f}", flush=True)
     seen = f"{facts['tokens_seen'] / 1e6:.0f} M tokens"
     print(f"train: {config.name} finished, {seen}, {time.monotonic() - began:.0f} s", flush=True)
     return None

@@ -9,6 +9,7 @@ WEIGHTS is the folder that is shipped: NAME.safetensors, tokenizer.json, manifes
 
 import argparse
 import json
+import lzma
 import platform
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ HELD_OUT = """\
 ## Held-out bits per byte
 
 Standard-library modules that no training saw (`course_lib/model/held_out.txt`), read from the Python named; windows of 1024
-tokens, stride 512. In brackets: 95% interval, bootstrap over modules.
+tokens, stride 512. In brackets: 95% interval, bootstrap over modules. xz: preset 9 over all modules in one stream. A modified
+Kneser-Ney byte 8-gram, made from 404 MB of such sources, needed 1.55 on nearly the same modules of Python 3.11.
 
 """
 LIMITS = """\
@@ -39,7 +41,7 @@ def card(runs: list[dict[str, Any]], manifest: str) -> str:
     parts = [
         "# The course's own language models\n",
         "Trained from scratch by `tools/train` on text prepared by `tools/corpus`. This card is made by `tools/train/card.py`.\n",
-        _models(runs), _held_out(runs), _curves(runs), LIMITS, _data(runs, manifest),
+        _models(runs), _held_out(runs), _pairs(runs), _curves(runs), LIMITS, _data(runs, manifest),
     ]  # fmt: skip
     return "\n".join(parts)
 
@@ -75,13 +77,29 @@ def _held_out(runs: list[dict[str, Any]]) -> str:
     texts = {(s["python"], s["text_sha256"], s["bytes"]) for run in runs for s in run.get("held_out", [])}
     rows = []
     for python, sha, size in sorted(texts, key=lambda text: [int(n) for n in text[0].split(".") if n.isdigit()]):
-        row: list[Any] = [python or "unknown", f"{size:,}", sha[:12]]
+        scores = [s for run in runs for s in run.get("held_out", []) if s["text_sha256"] == sha]
+        packed = next((s["xz_bits_per_byte"] for s in scores if "xz_bits_per_byte" in s), "not packed")
+        row: list[Any] = [python or "unknown", f"{size:,}", sha[:12], packed]
         for run in runs:
             score = next((s for s in run.get("held_out", []) if s["text_sha256"] == sha), None)
             row.append(f"{score['bits_per_byte']:.4f} [{score['low']:.4f}, {score['high']:.4f}]" if score else "not scored")
         rows.append(row)
-    head = ["Python", "bytes", "sha256 of the text", *(run["model"] for run in runs)]
+    head = ["Python", "bytes", "sha256 of the text", "xz -9", *(run["model"] for run in runs)]
     return HELD_OUT + _table(head, rows)
+
+
+def _pairs(runs: list[dict[str, Any]]) -> str:
+    """What the draft does for its target, by agreement.py; nothing where no pair was scored."""
+    names = {
+        "top1_teacher_forced": "same most likely token, on held-out text",
+        "top1_own_text": "the same, on the target's own greedy text",
+        "acceptance": "acceptance at temperature 1, sum of min(p, q)", "kl_nats": "KL of target to draft, nats a token",
+    }  # fmt: skip
+    rows = [
+        [run["model"], said, f"{one['value']:.4f} [{one['low']:.4f}, {one['high']:.4f}]"]
+        for run in runs if "pair" in run for key, said in names.items() for one in [run["pair"][key]]
+    ]  # fmt: skip
+    return "## Draft and target\n\n" + _table(["draft", "measure", "value"], rows) if rows else ""
 
 
 def _curves(runs: list[dict[str, Any]]) -> str:
@@ -136,11 +154,13 @@ def score_here(runs: Path, weights: Path) -> None:
     from .finish import score_facts
 
     texts, tokenizer = held_out.read(), Tokenizer.load(weights / "tokenizer.json")
-    sha = held_out.digest(texts)
+    sha, whole = held_out.digest(texts), b"".join(text.content for text in texts)
+    packed = round(8 * len(lzma.compress(whole, preset=9)) / len(whole), 3)
     for run in read_runs(runs):
         score = evaluate(load(weights / f"{run['model']}.safetensors"), tokenizer, [text.content for text in texts])
         others = [old for old in run.get("held_out", []) if old["text_sha256"] != sha]
-        run["held_out"] = [*others, score_facts(score, platform.python_version(), sha)]
+        facts = {**score_facts(score, platform.python_version(), sha), "xz_bits_per_byte": packed}
+        run["held_out"] = [*others, facts]
         (runs / f"{run['model']}.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
         print(f"card: {run['model']}, Python {platform.python_version()}: {score}", flush=True)
 

@@ -15,12 +15,16 @@ from course_lib.model.load import load
 from course_lib.model.tokenizer import Tokenizer
 
 from .loop import Run
+from .pair import pair_facts
 
 CURVE_POINTS = 60
 
 
-def finish(run: Run, shards: Path, out: Path) -> dict[str, Any]:
-    """Write NAME.safetensors and NAME.json; score the weights as they lie on disk -> what NAME.json says."""
+def finish(run: Run, shards: Path, out: Path, teacher: Path | None = None) -> dict[str, Any]:
+    """Write NAME.safetensors and NAME.json; score the weights as they lie on disk -> what NAME.json says.
+
+    teacher: the target's weights, where this is its draft; then the pair is scored too.
+    """
     name = run.model.config.name
     path = save(run.model, out / f"{name}.safetensors")
     facts = {
@@ -31,7 +35,12 @@ def finish(run: Run, shards: Path, out: Path) -> dict[str, Any]:
         "versions": {"python": platform.python_version(), "torch": torch.__version__},
     }  # fmt: skip
     if (shards / "held_out.xz").is_file():
-        facts["held_out"] = [held_out_of_shards(path, shards, run.windows.tokens.device)]
+        device, (documents, described) = run.windows.tokens.device, held_out_of(shards)
+        facts["held_out"] = [score_of(path, documents, described, device)]
+        if teacher and (shards / "tokenizer.json").is_file():
+            tokenizer = Tokenizer.load(shards / "tokenizer.json")
+            texts = [tokenizer.decode(ids) for ids in documents]
+            facts["pair"] = pair_facts(teacher, path, tokenizer, texts, device, text_sha256=described["text_sha256"])
     (out / f"{name}.json").write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
     return facts
 
@@ -57,21 +66,26 @@ def data_of(shards: Path, run: Run) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def held_out_of_shards(weights: Path, shards: Path, device: torch.device) -> dict[str, Any]:
-    """The held-out score of the text that travels with the shards: that of the Python that prepared them."""
+def held_out_of(shards: Path) -> tuple[list[list[int]], dict[str, Any]]:
+    """(tokens of each held-out module, what shards.json says of them): the text of the Python that prepared the shards."""
     from tools.corpus.shards import read_shard
 
-    description = json.loads((shards / "shards.json").read_text(encoding="utf-8"))["held_out"]
+    described = json.loads((shards / "shards.json").read_text(encoding="utf-8"))["held_out"]
     documents: list[list[int]] = [[]]
     for token in read_shard(shards / "held_out.xz").tolist():
         if token == Tokenizer.END:
             documents.append([])
         else:
             documents[-1].append(token)
-    sizes = [row["bytes"] for row in description["modules"]]
-    score = evaluate_tokens(load(weights, dtype=torch.float32, device=device), documents[: len(sizes)], sizes)
-    version = next((v for v, sha in held_out.known_texts().items() if sha == description["text_sha256"]), "")
-    return score_facts(score, version, description["text_sha256"])
+    return documents[: len(described["modules"])], described
+
+
+def score_of(weights: Path, documents: list[list[int]], described: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    """The held-out score of weights on disk, in float32."""
+    sizes = [row["bytes"] for row in described["modules"]]
+    score = evaluate_tokens(load(weights, dtype=torch.float32, device=device), documents, sizes)
+    version = next((v for v, sha in held_out.known_texts().items() if sha == described["text_sha256"]), "")
+    return score_facts(score, version, described["text_sha256"])
 
 
 def score_facts(score, python: str, text_sha256: str) -> dict[str, Any]:
