@@ -1,19 +1,15 @@
 """What several benchmarks of phase 1 share: a large product's rate, and a row of a result."""
 
+import statistics
 from typing import Any
 
-import torch
-
-from course_lib.timing import Timing, time_calls
-
-PRODUCT_SIZE = 8192
+from course_lib.timing import Timing
+from course_lib.workloads.large_product import SIZE, large_product_tflops
 
 
 def product_tflops() -> float:
     """TFLOP/s of a large bf16 product of random data: the roof that the rows are held against."""
-    a, b = (torch.randn(PRODUCT_SIZE, PRODUCT_SIZE, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    out = torch.empty_like(a)
-    return 2 * PRODUCT_SIZE**3 / time_calls(lambda: torch.mm(a, b, out=out)).median_seconds / 1e12
+    return statistics.median(large_product_tflops())
 
 
 def rate_row(case: str, flops: float, timing: Timing, roof_tflops: float) -> dict[str, Any]:
@@ -21,7 +17,7 @@ def rate_row(case: str, flops: float, timing: Timing, roof_tflops: float) -> dic
     rates = sorted(flops / seconds / 1e12 for seconds in timing.seconds)
     ours = flops / timing.median_seconds / 1e12
     share = ours / roof_tflops
-    return row(case, "TFLOP/s", ours, roof_tflops, f"bf16 product {PRODUCT_SIZE}^3", [rates[0], rates[-1]], share)
+    return row(case, "TFLOP/s", ours, roof_tflops, f"bf16 product {SIZE}^3", [rates[0], rates[-1]], share)
 
 
 def row(

@@ -18,7 +18,8 @@ from ._result import write_result
 
 SOURCES = (
     "benchmarks/batch_rates.py", "benchmarks/_points.py", "course_lib/roofline/kernels.py",
-    "course_lib/workloads/decode_stack.py", "course_lib/workloads/decode_stack_kernels.py",
+    "course_lib/workloads/decode_stack.py", "course_lib/workloads/decode_stack_kernels.py", "course_lib/workloads/captured.py",
+    "course_lib/workloads/event_seconds.py", "course_lib/workloads/large_product.py", "course_lib/timing/events.py",
 )  # fmt: skip
 BATCHES, CONTEXTS, EIGHTH = (1, 4, 16, 64, 256), (512, 2048, 8192), 8
 

@@ -14,6 +14,8 @@ from course_lib.roofline import LLAMA_3_8B
 from course_lib.roofline.kernels import decode_kernels
 from course_lib.roofline.sweep import predict_sweep
 from course_lib.workloads.decode_stack import LLAMA_3_8B_NUMBERS, DecodeStack, StackWeights
+from course_lib.workloads.event_seconds import event_seconds
+from course_lib.workloads.large_product import SIZE, large_product_tflops
 from course_lib.workloads.product_curve import measure_product_curve
 from course_lib.workloads.read_curve import measure_read_curve
 
@@ -23,10 +25,11 @@ SOURCES = (
     "benchmarks/batch_sweep.py", "course_lib/roofline/kernels.py", "course_lib/roofline/sweep.py",
     "course_lib/workloads/decode_stack.py", "course_lib/workloads/decode_stack_kernels.py",
     "course_lib/workloads/read_curve.py", "course_lib/workloads/read_curve_kernel.py",
-    "course_lib/workloads/product_curve.py", "course_lib/workloads/graph_seconds.py",
+    "course_lib/workloads/product_curve.py", "course_lib/workloads/graph_seconds.py", "course_lib/workloads/captured.py",
+    "course_lib/workloads/event_seconds.py", "course_lib/workloads/large_product.py",
 )  # fmt: skip
 BATCHES, CONTEXTS = (1, 2, 4, 8, 16, 32, 64), (1024, 2048)
-REPLAYS, MATMUL_SIZE = 30, 8192
+REPLAYS = 30
 
 
 def main() -> int:
@@ -35,11 +38,11 @@ def main() -> int:
         return 1
     curves = {"read": measure_read_curve(), "product": measure_product_curve()}
     tables = {kind: _table(curve) for kind, curve in curves.items()}
-    peak_tflops = _product_tflops()
+    peak_tflops = statistics.median(large_product_tflops())
     weights = StackWeights.random(LLAMA_3_8B_NUMBERS, LLAMA_3_8B.layers)
     rows = [_curve_row(kind, *point) for kind, curve in curves.items()
             for point in zip(curve["bytes"], curve["seconds"], curve["spread"], strict=True)]  # fmt: skip
-    rows.append(_row(f"bf16 product {MATMUL_SIZE}^3", "TFLOP/s", peak_tflops, None, "", None))
+    rows.append(_row(f"bf16 product {SIZE}^3", "TFLOP/s", peak_tflops, None, "", None))
     for context in CONTEXTS:
         floors, alone = (_predict(tables["read"], peak_tflops, context, which)[name]
                          for name, which in (("floor_seconds", None), ("step_seconds", None)))  # fmt: skip
@@ -75,25 +78,7 @@ def _table(curve: dict) -> dict[str, torch.Tensor]:
 def _measure(weights: StackWeights, batch: int, context: int) -> list[float]:
     """Seconds of each replay of one step. Weights and KV are far larger than any L2, so every replay finds it cold."""
     replay = DecodeStack(LLAMA_3_8B_NUMBERS, LLAMA_3_8B.layers, batch, context, weights=weights).graph()
-    return _seconds(replay, REPLAYS)
-
-
-def _product_tflops() -> float:
-    a, b = (torch.randn(MATMUL_SIZE, MATMUL_SIZE, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    out = torch.empty_like(a)
-    return 2 * MATMUL_SIZE**3 / statistics.median(_seconds(lambda: torch.matmul(a, b, out=out), 20)) / 1e12
-
-
-def _seconds(call, repeats: int) -> list[float]:
-    for _ in range(5):
-        call()
-    marks = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(repeats)]
-    for start, end in marks:
-        start.record()
-        call()
-        end.record()
-    torch.cuda.synchronize()
-    return [start.elapsed_time(end) / 1e3 for start, end in marks]
+    return event_seconds(replay, repeats=REPLAYS)
 
 
 def _step_row(batch: int, context: int, ms: list[float], predicted: float, floor: float, read: float) -> dict:

@@ -14,7 +14,7 @@ from ._result import write_result
 
 SOURCES = (
     "benchmarks/context_sweep.py", "course_lib/workloads/context_sweep.py", "course_lib/workloads/decode_stack.py",
-    "course_lib/workloads/decode_stack_kernels.py", "course_lib/timing/events.py",
+    "course_lib/workloads/decode_stack_kernels.py", "course_lib/workloads/captured.py", "course_lib/timing/events.py",
 )  # fmt: skip
 
 

@@ -21,7 +21,8 @@ from ._points import product_tflops, rate_row, row
 from ._result import write_result
 
 SOURCES = ("benchmarks/knee.py", "benchmarks/_points.py", "course_lib/workloads/read_curve.py",
-           "course_lib/workloads/read_curve_kernel.py", "course_lib/timing/graph.py")  # fmt: skip
+           "course_lib/workloads/read_curve_kernel.py", "course_lib/timing/graph.py", "course_lib/workloads/captured.py",
+           "course_lib/workloads/event_seconds.py", "course_lib/workloads/large_product.py")  # fmt: skip
 HIDDEN, MLP = 4096, 14336  # Llama-3-8B
 TOKENS = (1, 2, 4, 8, 16, 32, 64, 96, 128, 192, 256, 320, 384, 512, 768, 1024, 2048, 4096)
 POOL_BYTES = 512 * 2**20

@@ -18,6 +18,7 @@ import torch
 
 from course_lib.roofline import LLAMA_3_8B, ModelShape, decode_step
 from course_lib.roofline.launches import QWEN3_0_6B, hiding_bytes
+from course_lib.workloads.captured import captured
 from course_lib.workloads.decode_stack import DecodeStack
 from course_lib.workloads.graph_seconds import graph_seconds
 from course_lib.workloads.kernel_trace import breakdown, decode_stack_names, kernel_trace
@@ -30,7 +31,7 @@ SOURCES = (
     "benchmarks/launch_overhead.py", "course_lib/roofline/launches.py", "course_lib/workloads/decode_stack.py",
     "course_lib/workloads/decode_stack_kernels.py", "course_lib/workloads/graph_seconds.py",
     "course_lib/workloads/kernel_trace.py", "course_lib/workloads/plain_step.py", "course_lib/workloads/read_curve.py",
-    "course_lib/workloads/read_curve_kernel.py",
+    "course_lib/workloads/read_curve_kernel.py", "course_lib/workloads/captured.py", "course_lib/workloads/event_seconds.py",
 )  # fmt: skip
 MODELS, CONTEXT = (QWEN3_0_6B, LLAMA_3_8B), 1024
 LAUNCHES, NODES, ROUNDS = 200, 200, 21  # a queue holds about a thousand launches; past that the host waits for the device
@@ -104,13 +105,12 @@ def _host_us(call: Callable[[], Any], launches: int = LAUNCHES) -> list[float]:
 
 def _replay_us(call: Callable[[], Any]) -> list[float]:
     """Host microseconds to hand over one graph of many nodes to an idle device."""
-    call()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+
+    def calls() -> None:
         for _ in range(NODES):
             call()
-    return _host_us(graph.replay, launches=1)
+
+    return _host_us(captured(calls), launches=1)
 
 
 def _model_rows(model: ModelShape, read_gb_per_s: float) -> list[dict]:
@@ -131,8 +131,8 @@ def _model_rows(model: ModelShape, read_gb_per_s: float) -> list[dict]:
     variants: dict[str, Callable[[], Callable[[], Any]]] = {
         PLAIN: lambda: plain.step,
         "torch.compile, layer by layer": first_compiled,
-        "plain torch in a graph": lambda: _captured(plain.step),
-        "torch.compile in a graph": lambda: _captured(fast.step),
+        "plain torch in a graph": lambda: captured(plain.step),
+        "torch.compile in a graph": lambda: captured(fast.step),
         "the course's stack": lambda: stack.step,
         "the course's stack in a graph": stack.graph,
     }
@@ -171,22 +171,6 @@ def _step_ms(step: Callable[[], Any]) -> list[float]:
         if turn >= 2:
             found.append((time.perf_counter() - start) / STEPS * 1e3)
     return found
-
-
-def _captured(step: Callable[[], Any]) -> Callable[[], None]:
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        step()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        kept = step()
-
-    def replay(kept: Any = kept) -> None:  # the result lives as long as its graph
-        graph.replay()
-
-    return replay
 
 
 def _traced(step: Callable[[], Any]) -> dict[str, Any]:

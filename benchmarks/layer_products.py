@@ -10,7 +10,7 @@ from ._result import write_result
 
 SOURCES = (
     "benchmarks/layer_products.py", "course_lib/workloads/layer_products.py", "course_lib/workloads/graph_seconds.py",
-    "course_lib/workloads/decode_stack.py",
+    "course_lib/workloads/decode_stack.py", "course_lib/workloads/captured.py", "course_lib/workloads/event_seconds.py",
 )  # fmt: skip
 
 

@@ -11,7 +11,8 @@ from ._result import write_result
 
 SOURCES = (
     "benchmarks/roofs.py", "course_lib/hardware/roofs_measure.py", "course_lib/hardware/roofs_kernels.py",
-    "course_lib/workloads/read_curve.py", "course_lib/workloads/read_curve_kernel.py", "course_lib/timing/events.py",
+    "course_lib/workloads/read_curve.py", "course_lib/workloads/read_curve_kernel.py", "course_lib/workloads/captured.py",
+    "course_lib/timing/events.py",
 )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ import torch
 from course_lib.hardware import find_spec
 from course_lib.telemetry import Recorder, Summary
 from course_lib.workloads.decode_stack import LLAMA_3_8B_NUMBERS, DecodeStack, StackWeights
+from course_lib.workloads.loop_for import loop_for
 from course_lib.workloads.spin import spin
 
 from ._result import write_result
@@ -25,6 +26,7 @@ SOURCES = (
     "course_lib/telemetry/summary.py",
     "course_lib/workloads/spin.py",
     "course_lib/workloads/spin_kernel.py",
+    "course_lib/workloads/loop_for.py",
 )
 SETTLE_SECONDS, SECONDS = 1.3, 3.0
 BATCHES, CONTEXT, PREFILL_TOKENS = (1, 8, 64), 1024, 4096
@@ -105,20 +107,10 @@ def _spinning() -> Summary:
 
 def _looping(call: Callable[[], Any], calls: int) -> tuple[Summary, int]:
     """Record `call` in a loop -> (summary, calls that were made). The loop runs already when the recording begins."""
-    _run_for(SETTLE_SECONDS, call, calls)
+    loop_for(SETTLE_SECONDS, call, calls)
     with Recorder() as recorder:
-        made = _run_for(SECONDS, call, calls)
+        made = loop_for(SECONDS, call, calls)
     return recorder.summary(), made
-
-
-def _run_for(seconds: float, call: Callable[[], Any], calls: int) -> int:
-    until, made = time.perf_counter() + seconds, 0
-    while time.perf_counter() < until:
-        for _ in range(calls):
-            call()
-        torch.cuda.synchronize()
-        made += calls
-    return made
 
 
 def _prefill_call() -> Callable[[], Any]:
@@ -145,10 +137,10 @@ def _copy_rows() -> list[dict[str, Any]]:
     target = torch.empty_like(source)
     calls = 20
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    _run_for(SETTLE_SECONDS, lambda: target.copy_(source), calls)
+    loop_for(SETTLE_SECONDS, lambda: target.copy_(source), calls)
     begin.record()
     with Recorder() as recorder:
-        made = _run_for(SECONDS, lambda: target.copy_(source), calls)
+        made = loop_for(SECONDS, lambda: target.copy_(source), calls)
         end.record()
     torch.cuda.synchronize()
     known = made * 2 * COPY_BYTES / (begin.elapsed_time(end) / 1e3) / 1e9

@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from .captured import captured
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -122,17 +124,7 @@ class DecodeStack:
 
     def graph(self) -> Callable[[], None]:
         """Capture the step in a CUDA graph -> a call that replays it."""
-        import torch
-
-        side = torch.cuda.Stream()
-        side.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(side):  # the first run compiles and chooses kernels, which no capture allows
-            self.step()
-        torch.cuda.current_stream().wait_stream(side)
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
-            self.step()
-        return graph.replay
+        return captured(self.step)
 
     def _add_norm(self, weight: "Tensor") -> None:
         from .decode_stack_kernels import add_rms_norm_kernel

@@ -2,6 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
+from .captured import captured
+from .event_seconds import event_seconds
+
 
 def graph_seconds(calls: Sequence[Callable[[], object]], *, repeats: int = 9) -> list[float]:
     """Capture the calls one after the other, replay them `repeats` times -> seconds of one call, from each replay.
@@ -13,21 +16,10 @@ def graph_seconds(calls: Sequence[Callable[[], object]], *, repeats: int = 9) ->
 
     if not torch.cuda.is_available():
         raise RuntimeError("a CUDA graph needs a CUDA device, and this machine shows none")
-    side = torch.cuda.Stream()
-    side.wait_stream(torch.cuda.current_stream())
-    with torch.cuda.stream(side):
-        calls[0]()
-    torch.cuda.current_stream().wait_stream(side)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+
+    def one_after_the_other() -> None:
         for call in calls:
             call()
-    for _ in range(3):
-        graph.replay()
-    marks = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(repeats)]
-    for start, end in marks:
-        start.record()
-        graph.replay()
-        end.record()
-    torch.cuda.synchronize()
-    return [start.elapsed_time(end) / 1e3 / len(calls) for start, end in marks]
+
+    replay = captured(one_after_the_other, warm_up=calls[0])
+    return [seconds / len(calls) for seconds in event_seconds(replay, repeats=repeats)]

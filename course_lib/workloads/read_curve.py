@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from .captured import captured
+
 SMALLEST_BYTES, LARGEST_BYTES = 4 * 2**10, 2**30
 POOL_BYTES = 2 * 2**30
 READS_BYTES = 2 * 2**30  # a graph of large reads moves about this much: half a millisecond on the fastest memory of today
@@ -128,19 +130,18 @@ def _graph_seconds(pool: Any, sums: Any, reads: Reads, repeats: int, flush: Call
     def read(place: Any) -> None:
         read_kernel[(programs,)](place, sums, count, BLOCK=block, num_warps=4)
 
-    read(places[0])  # compiled before it is captured
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
+    def read_all() -> None:
         for place in places:
             read(place)
-    graph.replay()
+
+    replay = captured(read_all, warm_up=lambda: read(places[0]))
+    replay()
     times = []
     for _ in range(repeats):
         flush()
         start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
         start.record()
-        graph.replay()
+        replay()
         end.record()
         torch.cuda.synchronize()
         times.append(start.elapsed_time(end) / 1e3 / len(places))

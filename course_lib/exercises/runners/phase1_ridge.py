@@ -8,7 +8,6 @@ import torch
 __course_runner__ = True  # messages name the learner's line, not one of this file
 
 COPY_BYTES = 2**30  # far beyond any L2, so that the copy streams from memory
-MATMUL_SIZE = 8192
 
 
 def ridge_points(entry: Any, case: dict) -> Any:
@@ -59,30 +58,17 @@ def _with_gaps(tensor: torch.Tensor) -> torch.Tensor:
     return wide.flatten(-2)[..., ::2]
 
 
-def _seconds(call: Any, repeats: int) -> list[float]:
-    """Device seconds of each of `repeats` calls, after three that warm up."""
-    for _ in range(3):
-        call()
-    torch.cuda.synchronize()
-    marks = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(repeats)]
-    for start, end in marks:
-        start.record()
-        call()
-        end.record()
-    torch.cuda.synchronize()
-    return [start.elapsed_time(end) / 1e3 for start, end in marks]
-
-
 def _measure_matmul(precision: str) -> list[float]:
-    """TFLOP/s of a product of random data (zeros draw less power and run faster)."""
-    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}[precision]
-    a, b = (torch.randn(MATMUL_SIZE, MATMUL_SIZE, device="cuda", dtype=dtype) for _ in range(2))
-    out = torch.empty_like(a)
-    return [2 * MATMUL_SIZE**3 / seconds / 1e12 for seconds in _seconds(lambda: torch.matmul(a, b, out=out), 20)]
+    """TFLOP/s of a large product."""
+    from course_lib.workloads.large_product import large_product_tflops
+
+    return large_product_tflops({"bf16": torch.bfloat16, "fp16": torch.float16}[precision])
 
 
 def _measure_copy() -> list[float]:
     """GB/s of a device-to-device copy, bytes read and bytes written counted."""
+    from course_lib.workloads.event_seconds import event_seconds
+
     source = torch.randint(0, 2**31 - 1, (COPY_BYTES // 4,), device="cuda", dtype=torch.int32)
     target = torch.empty_like(source)
-    return [2 * COPY_BYTES / seconds / 1e9 for seconds in _seconds(lambda: target.copy_(source), 20)]
+    return [2 * COPY_BYTES / seconds / 1e9 for seconds in event_seconds(lambda: target.copy_(source))]

@@ -7,9 +7,6 @@ import torch
 
 __course_runner__ = True  # messages name the learner's line, not one of this file
 
-MATMUL_SIZE = 8192
-REPLAYS = 20
-
 
 def predict_sweep(entry: Any, case: dict) -> Any:
     """The learner's predictions for a sweep, and their context limits."""
@@ -91,35 +88,21 @@ def _curves() -> dict:
 
 
 def _measure_product() -> float:
-    """TFLOP/s of a bf16 product of random data (zeros draw less power and run faster)."""
-    a, b = (torch.randn(MATMUL_SIZE, MATMUL_SIZE, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-    out = torch.empty_like(a)
-    seconds = _seconds(lambda: torch.matmul(a, b, out=out))
-    return 2 * MATMUL_SIZE**3 / statistics.median(seconds) / 1e12
+    """TFLOP/s of a large bf16 product."""
+    from course_lib.workloads.large_product import large_product_tflops
+
+    return statistics.median(large_product_tflops())
 
 
 def _measure_steps(model: dict, layers: int, batches: list[int], context: int) -> list[list[float]]:
     """Seconds of each of some replays of one decode step, for every batch."""
     from course_lib.workloads.decode_stack import DecodeStack, StackWeights
+    from course_lib.workloads.event_seconds import event_seconds
 
     weights, steps = StackWeights.random(model, layers), []
     for batch in batches:
         stack = DecodeStack(model, layers, batch, context, weights=weights)  # held while its graph runs: the buffers are its own
-        steps.append(_seconds(stack.graph()))
+        steps.append(event_seconds(stack.graph()))
         del stack
         torch.cuda.empty_cache()
     return steps
-
-
-def _seconds(call: Any) -> list[float]:
-    """Device seconds of each of some calls, after three that warm up."""
-    for _ in range(3):
-        call()
-    torch.cuda.synchronize()
-    marks = [(torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)) for _ in range(REPLAYS)]
-    for start, end in marks:
-        start.record()
-        call()
-        end.record()
-    torch.cuda.synchronize()
-    return [start.elapsed_time(end) / 1e3 for start, end in marks]

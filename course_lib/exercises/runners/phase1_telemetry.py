@@ -75,28 +75,23 @@ def _spinning(counters: Any) -> dict:
 
 
 def _multiplying(counters: Any) -> dict:
+    from course_lib.workloads.loop_for import loop_for
+
     a, b = (torch.randn(PRODUCT_ROWS, PRODUCT_ROWS, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     out = torch.mm(a, b)
+
+    def multiply() -> None:
+        torch.mm(a, b, out=out)
+
     counters.start()
     time.sleep(REST_SECONDS)
-    _products_for(SETTLE_SECONDS, a, b, out)
+    loop_for(SETTLE_SECONDS, multiply)
     start = time.perf_counter()
-    done = _products_for(WINDOW_SECONDS, a, b, out)
+    done = loop_for(WINDOW_SECONDS, multiply)
     window = [start, time.perf_counter()]
-    _products_for(REST_SECONDS, a, b, out)
+    loop_for(REST_SECONDS, multiply)
     time.sleep(REST_SECONDS)
     return {"samples": counters.stop(), "window": window, "tokens": done * PRODUCT_ROWS}
-
-
-def _products_for(seconds: float, a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> int:
-    """Multiply until `seconds` have passed -> how many products were finished."""
-    until, done = time.perf_counter() + seconds, 0
-    while time.perf_counter() < until:
-        for _ in range(50):
-            torch.mm(a, b, out=out)
-        torch.cuda.synchronize()
-        done += 50
-    return done
 
 
 def _inside(recording: dict) -> list[dict]:
