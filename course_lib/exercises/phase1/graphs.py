@@ -71,7 +71,8 @@ def _check_results(case: Case, output: Any) -> Mistake | None:
     for turn, (x, got) in enumerate(zip(case["inputs"], output["results"], strict=True)):
         if mistake := compare_tensor(got, expected_result(case, x), rtol=RTOL, atol=ATOL):
             hint = _known_slip(case, output["results"], turn) or mistake.hint
-            return Mistake(f"call {turn + 1}, with {len(x)} rows: {mistake.reason}", hint)
+            rows = "1 row" if len(x) == 1 else f"{len(x)} rows"
+            return Mistake(f"call {turn + 1}, with {rows}: {mistake.reason}", hint)
         if output["calls"][turn]["changed_input"]:
             return Mistake(f"call {turn + 1} changed its input x", "x is the caller's; the result needs memory of its own.")
     return None
@@ -97,6 +98,8 @@ def _known_slip(case: Case, results: list, turn: int) -> str:
         return "This is the result for another input. Which memory does the graph read?"
     if got.shape[:1] != inputs[turn].shape[:1] and got.dim() == 2:
         return "The graph computes all rows of its bucket. Which of them are asked for?"
+    if len(inputs[turn]) > max(case["buckets"]):
+        return "No bucket holds this batch. What does run do then?"
     return ""
 
 
