@@ -95,7 +95,7 @@ def test_a_manifest_without_licences_is_refused(finished):
 def test_the_command_writes_the_card_beside_the_weights(finished, tmp_path, capsys):
     _, out, _, _ = finished
     (tmp_path / "manifest.tsv").write_text(MANIFEST)
-    main(out, tmp_path, score=False)
+    main(out, tmp_path)
     assert (tmp_path / "card.md").read_text().startswith("# The course's own language models")
     assert "card.md" in capsys.readouterr().out
     with pytest.raises(FileNotFoundError, match="no finished run"):
@@ -116,7 +116,7 @@ def test_scoring_here_adds_this_pythons_text_and_keeps_the_others(finished, tmp_
     facts, out, _, _ = finished
     (tmp_path / "tiny.json").write_text(json.dumps(facts))
     (tmp_path / "tiny.safetensors").write_bytes((out / "tiny.safetensors").read_bytes())
-    monkeypatch.setattr(held_out, "read", lambda: (held_out.HeldOutText("a", b"x = 1\n" * 30),))
+    monkeypatch.setattr(held_out, "read", lambda lib: (held_out.HeldOutText("a", b"x = 1\n" * 30),))
     monkeypatch.setattr(Tokenizer, "load", lambda path: Bytes())
     for _ in range(2):
         score_here(tmp_path, tmp_path)

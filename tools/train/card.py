@@ -1,8 +1,8 @@
 """The model card, made from what training and scoring wrote down: nothing in it is typed by hand.
 
     python -m tools.train.card RUNS WEIGHTS           RUNS/NAME.json of finished runs -> WEIGHTS/card.md
-    python -m tools.train.card RUNS WEIGHTS --score   first scores each model on the held-out text of this Python, into its JSON;
-                                                      call it once with each Python version, then without
+    python -m tools.train.card RUNS WEIGHTS --score [LIB]   scores each model on the held-out text of this Python, or of another
+                                                            Python's Lib folder, into RUNS/NAME.json; then call it without
 
 WEIGHTS is the folder that is shipped: NAME.safetensors, tokenizer.json, manifest.tsv.
 """
@@ -14,6 +14,7 @@ import platform
 from pathlib import Path
 from typing import Any
 
+HERE = Path("this Python")
 ORDER = ("course-target", "course-draft", "course-mla")
 ROWS_OF_CURVE = 12
 HELD_OUT = """\
@@ -145,29 +146,33 @@ def read_runs(folder: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda run: (ORDER.index(run["model"]) if run["model"] in ORDER else len(ORDER), run["model"]))
 
 
-def score_here(runs: Path, weights: Path) -> None:
-    """Score each finished model on this Python's held-out text; an older score of the same text is replaced."""
+def score_here(runs: Path, weights: Path, lib: Path | None = None) -> None:
+    """Score each finished model on this Python's held-out text, or on lib's; an older score of the same text is replaced."""
+    import torch
+
     from course_lib.model import held_out, load
     from course_lib.model.evaluate import evaluate
     from course_lib.model.tokenizer import Tokenizer
 
     from .finish import score_facts
 
-    texts, tokenizer = held_out.read(), Tokenizer.load(weights / "tokenizer.json")
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    texts, tokenizer = held_out.read(lib), Tokenizer.load(weights / "tokenizer.json")
     sha, whole = held_out.digest(texts), b"".join(text.content for text in texts)
+    known = next((version for version, digest in held_out.known_texts().items() if digest == sha), None)
+    python = known or (platform.python_version() if lib is None else str(lib))
     packed = round(8 * len(lzma.compress(whole, preset=9)) / len(whole), 3)
     for run in read_runs(runs):
-        score = evaluate(load(weights / f"{run['model']}.safetensors"), tokenizer, [text.content for text in texts])
+        model = load(weights / f"{run['model']}.safetensors", dtype=torch.float32, device=device)
+        score = evaluate(model, tokenizer, [text.content for text in texts])
         others = [old for old in run.get("held_out", []) if old["text_sha256"] != sha]
-        facts = {**score_facts(score, platform.python_version(), sha), "xz_bits_per_byte": packed}
+        facts = {**score_facts(score, python, sha), "xz_bits_per_byte": packed}
         run["held_out"] = [*others, facts]
         (runs / f"{run['model']}.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
-        print(f"card: {run['model']}, Python {platform.python_version()}: {score}", flush=True)
+        print(f"card: {run['model']}, Python {python}: {score}", flush=True)
 
 
-def main(runs: Path, weights: Path, score: bool) -> None:
-    if score:
-        score_here(runs, weights)
+def main(runs: Path, weights: Path) -> None:
     text = card(read_runs(runs), (weights / "manifest.tsv").read_text(encoding="utf-8"))
     (weights / "card.md").write_text(text, encoding="utf-8")
     print(f"card: {weights / 'card.md'}", flush=True)
@@ -177,6 +182,9 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m tools.train.card", description="Make the model card.")
     parser.add_argument("runs", type=Path)
     parser.add_argument("weights", type=Path)
-    parser.add_argument("--score", action="store_true")
+    parser.add_argument("--score", type=Path, nargs="?", const=HERE, metavar="LIB", help="score on this Python's text, or LIB's")
     given = parser.parse_args()
-    main(given.runs, given.weights, given.score)
+    if given.score:
+        score_here(given.runs, given.weights, None if given.score == HERE else given.score)
+    else:
+        main(given.runs, given.weights)

@@ -22,7 +22,9 @@ class Optimiser:
         self.muon = Muon({name: self.masters[name] for name in self.muon_names}, weight_decay=weight_decay)
         others = [self.masters[name] for name in self.adam_names]
         # fused: one kernel for all; the CPU has it too, but there the plain loop is as quick
-        self.adam = torch.optim.AdamW(others, lr=adam_rate, betas=(0.9, 0.95), weight_decay=0.0, fused=others[0].is_cuda)
+        self.adam = torch.optim.AdamW(
+            others, lr=adam_rate, betas=(0.9, 0.95), eps=1e-10, weight_decay=0.0, fused=others[0].is_cuda
+        )
 
     @torch.no_grad()
     def step(self, factor: float) -> None:
