@@ -49,7 +49,7 @@ def bandwidth_curve_figure(
         ax.annotate(f"data sheet, {sheet_gb_per_s:,.0f} GB/s", (right, sheet_gb_per_s), xytext=(0, 3), textcoords="offset points",
                     ha="right", fontsize=9, color=GREY)  # fmt: skip
     ax.axvspan(left, half, color=COLOURS[1], alpha=0.07, linewidth=0)
-    _upright(ax, half, f"half of it at {_size(half)}", 0.45)
+    _upright(ax, half, f"dashed line at half: {_size(half)}", 0.45)
     if l2_bytes:
         _upright(ax, l2_bytes, f"L2: {_size(l2_bytes)}", 0.04)
     ax.annotate("launch and latency", ((left * half) ** 0.5, 0.42 * top), ha="center", fontsize=9, color=COLOURS[1])

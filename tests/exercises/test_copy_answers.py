@@ -23,6 +23,10 @@ SAYS = {  # what a learner reads, where the words are the point
     answers.into_new_memory: "Copy into the `out` that you were given.",
     answers.small_blocks: "sm_80: the widest load of a thread is 4 bytes, 16 are possible",
     answers.made_contiguous: "where a ValueError was asked for",
+    answers.strides_ignored: "tensor.is_contiguous() knows",
+    answers.asserts: "a ValueError was asked for, and what came is AssertionError",
+    answers.grid_rounded_down: "Nothing was stored there",
+    answers.grid_is_a_number: "a grid is a tuple, as in (",
     answers.any_length: "cannot store to out_ptr[99]",
 }
 

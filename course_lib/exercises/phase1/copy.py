@@ -11,7 +11,7 @@ from ...grading.criteria import Case, Compiled, Correct, Finding, Timed
 from ...grading.exercise import Exercise
 from ...grading.outcome import Mistake, State
 from .copy_cases import compile_cases, device_cases, neighbour_cases, refused_cases, value_cases
-from .copy_traffic import check_copy, counted_copy
+from .copy_traffic import NOTHING_STORED, check_copy, counted_copy, left_as_it_came
 
 WIDE_BITS = 128  # the widest load that one thread of an A100 or H100 can ask for
 INT32_HINT = "Which type has program_id * BLOCK, and what is the largest number in it?"
@@ -32,10 +32,14 @@ def _check_neighbours(case: Case, output: Any) -> Mistake | None:
             count = int((~same).sum())
             return Mistake(f"{count} elements {words} element of out were overwritten", "Which lanes of a block may store?")
     if mistake := compare_tensor(output["out"], case["x"], rtol=0):
-        hint = "Copy into the `out` that you were given." if not _differs(output["returned"], case["x"]) else mistake.hint
+        hint = NOTHING_STORED if left_as_it_came(output["out"], case["x"]) else mistake.hint
+        hint = hint if _differs(output["returned"], case["x"]) else "Copy into the `out` that you were given."
         return Mistake(f"what lies in out afterwards: {mistake.reason}", hint)
     if _differs(output["returned"], case["x"]):
         return Mistake("out holds x, but your function returned something else", "Return out.")
+    if output["torch_wrote"]:
+        names = ", ".join(output["torch_wrote"])
+        return Mistake(f"torch filled out ({names}), not your kernel", "Launch a kernel that stores to out.")
     return None
 
 
@@ -46,6 +50,9 @@ def _differs(got: Any, expected: Any) -> bool:
 
 
 def _check_refused(case: Case, output: Any) -> Mistake | None:
+    if output["instead"]:
+        first = output["instead"].partition(". ")[0]  # advice about the kernel's indices would lead astray here
+        return Mistake(f"a ValueError was asked for, and what came is {first}", case["hint"])
     if output["refused"] is None:
         return Mistake("your function copied, where a ValueError was asked for", case["hint"])
     if not output["refused"].strip():

@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 from ...grading.criteria import Case, Counted
 from ...grading.outcome import Mistake
+from .copy_cases import poison_of
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+NOTHING_STORED = "Nothing was stored there: out still holds what it held before the call. Which elements do your programs reach?"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +82,28 @@ def copy_cases(seed: int) -> list[Case]:
     cases = []
     for n, dtype in kinds:
         x = torch.randint(-100, 100, (n,), generator=draw).to(dtype)
-        empty = float("nan") if dtype.is_floating_point else -128
         named = f"{n} of {str(dtype).removeprefix('torch.')}"
-        cases.append({"name": named, "x": x, "out": torch.full((n,), empty, dtype=dtype)})
+        cases.append({"name": named, "x": x, "out": torch.full((n,), poison_of(dtype), dtype=dtype)})
     return cases
 
 
 def check_copy(case: Case, output: Any) -> Mistake | None:
     from ...grading.compare import compare_tensor
 
-    return compare_tensor(output, case["x"], rtol=0)
+    mistake = compare_tensor(output, case["x"], rtol=0)
+    return Mistake(mistake.reason, NOTHING_STORED) if mistake and left_as_it_came(output, case["x"]) else mistake
+
+
+def left_as_it_came(got: Any, x: "Tensor") -> bool:
+    """True when every wrong element of `got` holds what `out` held before the call."""
+    import torch
+
+    if not isinstance(got, torch.Tensor) or got.shape != x.shape or got.dtype != x.dtype:
+        return False
+    empty = torch.tensor(poison_of(x.dtype), dtype=x.dtype)
+    untouched = got.isnan() if empty.isnan() else got == empty
+    same = (got == x) | (got.isnan() & x.isnan())
+    return bool((same | untouched).all())
 
 
 def counted_copy(points: int) -> Counted:

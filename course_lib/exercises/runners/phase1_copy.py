@@ -7,6 +7,7 @@ import statistics
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 __course_runner__ = True  # messages name the learner's line, not one of this file
 
@@ -31,19 +32,51 @@ def copy_between_neighbours(entry: Any, case: dict) -> dict:
     source, target = (torch.full((before + x.numel() + case["after"],), poison, dtype=x.dtype, device=device) for _ in range(2))
     place = slice(before, before + x.numel())
     source[place] = x
-    returned = entry(source[place], target[place])
-    return {"returned": returned, "out": target[place], "before": target[:before], "after": target[place.stop :]}
+    with _Writes(target) as writes:
+        returned = entry(source[place], target[place])
+    parts = {"out": target[place], "before": target[:before], "after": target[place.stop :]}
+    return {"returned": returned, "torch_wrote": sorted(writes.names), **parts}
+
+
+class _Writes(TorchDispatchMode):
+    """Names of the torch operations that write values to the memory of `target` while it is entered."""
+
+    def __init__(self, target: torch.Tensor) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+        self._memory = target.untyped_storage().data_ptr()
+
+    def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs, name = kwargs or {}, operation.overloadpacket.__name__
+        if name not in ("zero_", "fill_"):
+            declared = enumerate(operation._schema.arguments)
+            places = [(i, a.name) for i, a in declared if a.alias_info is not None and a.alias_info.is_write]
+            written = [kwargs.get(named, args[i] if i < len(args) else None) for i, named in places]
+            self.names.update(name for tensor in written if self._holds(tensor))
+        return operation(*args, **kwargs)
+
+    def _holds(self, written: Any) -> bool:
+        if isinstance(written, (list, tuple)):
+            return any(map(self._holds, written))
+        return isinstance(written, torch.Tensor) and written.untyped_storage().data_ptr() == self._memory
 
 
 def copy_refused(entry: Any, case: dict) -> dict:
-    """What the learner's function says about tensors that it is to refuse; None when it copied."""
+    """What the learner's function says about tensors that it is to refuse; None when it copied.
+
+    "instead" is what came up in the place of a ValueError: an assertion, or the KernelMistake of a kernel that was launched.
+    """
     device = "cuda" if torch.cuda.is_available() else "cpu"
     x, out = (_laid_out(case[name].to(device), case["layout"].get(name, "")) for name in ("x", "out"))
     try:
         entry(x, out)
     except ValueError as error:
-        return {"refused": str(error)}
-    return {"refused": None}
+        return {"refused": str(error), "instead": ""}
+    except Exception as error:
+        if isinstance(error, AssertionError) or hasattr(error, "place"):
+            return {"refused": None, "instead": f"{type(error).__name__}: {error}"}
+        raise
+    return {"refused": None, "instead": ""}
 
 
 def _laid_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:

@@ -114,6 +114,27 @@ def flattened(x, out):
     raise ValueError("x and out must be contiguous; pass x.contiguous()")
 
 
+def unrolled(x, out):
+    """Four blocks for each program, one behind the other; the loop is undone while compiling."""
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def unrolled_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr, BLOCKS: tl.constexpr):
+        first = tl.program_id(0).to(tl.int64) * (BLOCK * BLOCKS)
+        for part in tl.static_range(BLOCKS):
+            here = first + part * BLOCK + tl.arange(0, BLOCK)
+            tl.store(out_ptr + here, tl.load(x_ptr + here, mask=here < n), mask=here < n)
+
+    for tensor in (x, out):
+        if tensor.is_contiguous() is False:
+            raise ValueError(f"a tensor with strides {tensor.stride()} has gaps; pass one without")
+    if (x.shape, x.dtype) != (out.shape, out.dtype):
+        raise ValueError(f"{x.dtype} {tuple(x.shape)} does not fit into {out.dtype} {tuple(out.shape)}; use torch.empty_like(x)")
+    unrolled_kernel[((x.numel() + 4095) // 4096,)](x, out, x.numel(), BLOCK=1024, BLOCKS=4)
+    return out
+
+
 def zeros(x, out):
     return out.zero_()
 
@@ -152,14 +173,15 @@ strides_ignored = spoiled(by_blocks, "strides_ignored", (CONTIGUOUS, "if False")
 made_contiguous = spoiled(by_blocks, "made_contiguous", (CONTIGUOUS, "if not out.is_contiguous()"), ("n = x.numel()", AGAIN))
 converts = spoiled(by_blocks, "converts", (" or x.dtype != out.dtype", ""))
 any_length = spoiled(by_blocks, "any_length", ("x.shape != out.shape or ", ""))
+grid_is_a_number = spoiled(by_blocks, "grid_is_a_number", (GRID, "triton.cdiv(n, 2048)"))
 asserts = spoiled(by_blocks, "asserts", ("raise ValueError(f\"strides", "raise AssertionError(f\"strides"))
 
 ALL = {"values", "neighbours", "traffic", "compiled", "refusals"}
 # each of the others costs a process for its launches: tests/exercises/test_copy_answers.py judges them together
 WRONG = [(zeros, ALL), (returns_nothing, ALL - {"refusals"}), (mask_one_too_short, ALL - {"refusals"})]
 MORE_WRONG = [
-    (by_torch, {"values", "traffic", "compiled"}),
-    (dummy_kernel, {"values", "traffic", "compiled"}),
+    (by_torch, {"values", "neighbours", "traffic", "compiled"}),
+    (dummy_kernel, {"values", "neighbours", "traffic", "compiled"}),
     (returns_the_input, {"values", "traffic", "compiled"}),
     (no_mask, {"values", "neighbours", "traffic"}),
     (store_without_mask, {"values", "neighbours", "traffic"}),
@@ -172,6 +194,7 @@ MORE_WRONG = [
     (stores_twice, {"traffic"}),
     (through_a_buffer, {"traffic"}),
     (into_new_memory, {"neighbours"}),
+    (grid_is_a_number, ALL - {"refusals"}),
     (small_blocks, {"compiled"}),
     (strides_ignored, {"refusals"}),
     (made_contiguous, {"refusals"}),
@@ -180,4 +203,4 @@ MORE_WRONG = [
     (asserts, {"refusals"}),
 ]
 RIGHT = [by_blocks, in_two_dimensions]
-MORE_RIGHT = [by_a_grid_stride_loop, tuned, flattened]
+MORE_RIGHT = [by_a_grid_stride_loop, tuned, flattened, unrolled]
