@@ -19,10 +19,9 @@ LOWER = {  # part -> the parts that it may import, when it is loaded or later
     "grading": {"interpreter"},
     "exercises": {"grading", "hardware", "interpreter", "roofline", "telemetry", "workloads"},
     "display": {
-        "claims", "exercises", "grading", "hardware", "interpreter", "model", "recorded", "roofline", "timing",
-        "course.progress_summary",
+        "claims", "grading", "hardware", "interpreter", "model", "recorded", "roofline", "course.progress_summary",
     },
-    "course": {"claims", "display", "exercises", "grading", "hardware", "interpreter", "recorded"},
+    "course": {"claims", "display", "exercises", "grading", "hardware", "interpreter"},
 }  # fmt: skip
 
 
