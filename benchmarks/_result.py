@@ -61,13 +61,12 @@ def _commit() -> str | None:
 
 def _driver_and_clocks() -> dict[str, Any]:
     try:
-        import pynvml
-        import torch
+        from course_lib.telemetry import handle_of, session
 
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByIndex(torch.cuda.current_device())
-        clock = pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_SM)
-        memory = pynvml.nvmlDeviceGetClockInfo(handle, pynvml.NVML_CLOCK_MEM)
-        return {"driver": pynvml.nvmlSystemGetDriverVersion(), "clocks": {"sm_mhz": clock, "memory_mhz": memory}}
+        with session() as nvml:
+            handle = handle_of(nvml)
+            clock = nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_SM)
+            memory = nvml.nvmlDeviceGetClockInfo(handle, nvml.NVML_CLOCK_MEM)
+            return {"driver": nvml.nvmlSystemGetDriverVersion(), "clocks": {"sm_mhz": clock, "memory_mhz": memory}}
     except Exception as error:  # NVML is a help here, not a condition
         return {"driver": None, "clocks": f"not read: {type(error).__name__}"}

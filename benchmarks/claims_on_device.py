@@ -8,6 +8,7 @@ import sys
 from typing import Any
 
 from course_lib.hardware import find_spec
+from course_lib.telemetry.nvml import NvmlUnavailableError, ask, handle_of, session
 
 from ._result import write_result
 
@@ -63,15 +64,15 @@ def nvml_code_without_init() -> int:
 
 def slowdown_rows() -> list[dict[str, Any]]:
     """The temperature at which the driver slows this device down, in degrees Celsius, where NVML gives it."""
-    import pynvml
-
     try:
-        pynvml.nvmlInit()
-        handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-        degrees = pynvml.nvmlDeviceGetTemperatureThreshold(handle, pynvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN)
-        pynvml.nvmlShutdown()
-    except pynvml.NVMLError as error:
-        print(f"no {SLOWDOWN}: {error}")
+        with session() as nvml:
+            degrees, why_not = ask(
+                nvml, nvml.nvmlDeviceGetTemperatureThreshold, handle_of(nvml), nvml.NVML_TEMPERATURE_THRESHOLD_SLOWDOWN
+            )
+    except NvmlUnavailableError as error:
+        degrees, why_not = None, str(error)
+    if degrees is None:
+        print(f"no {SLOWDOWN}: {why_not}")
         return []
     return [_row(SLOWDOWN, "C", float(degrees))]
 

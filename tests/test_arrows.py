@@ -12,7 +12,7 @@ LOWER = {  # part -> the parts that it may import, when it is loaded or later
     "telemetry": set(),
     "workloads": set(),
     "roofline": set(),
-    "hardware": {"timing", "workloads"},
+    "hardware": {"telemetry", "timing", "workloads"},
     "model": {"roofline"},
     "claims": set(),
     "interpreter": {"hardware"},

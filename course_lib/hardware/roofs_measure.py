@@ -210,15 +210,11 @@ def _clocks_under_load() -> dict[str, int] | None:
 
 def _nvml(ask: Callable[[Any, Any], Any]) -> Any:
     """What ask(pynvml, handle of the current device) gives, or None: NVML is a help here, not a condition."""
-    try:
-        import pynvml
-        import torch
+    from ..telemetry import handle_of, session
 
-        pynvml.nvmlInit()
-        device = torch.cuda.current_device()
-        uuid = getattr(torch.cuda.get_device_properties(device), "uuid", None)
-        handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid}") if uuid else pynvml.nvmlDeviceGetHandleByIndex(device)
-        return ask(pynvml, handle)
+    try:
+        with session() as nvml:
+            return ask(nvml, handle_of(nvml))
     except Exception:
         return None
 

@@ -54,6 +54,9 @@ class FakeNvml:
     def nvmlShutdown(self):
         self.shutdowns += 1
 
+    def nvmlSystemGetDriverVersion(self):
+        return "580.1"
+
     def nvmlDeviceGetHandleByIndex(self, index):
         return f"handle {index}"
 
