@@ -1404,6 +1404,10 @@ lab.trace(unmasked_kernel, x, out, grid=(3,), BLOCK=4, targets=("sm_90",))
 # </details>
 
 # %% grade_id="ex-1-4"
+import triton
+import triton.language as tl
+
+
 @triton.jit
 def copy_kernel(x_ptr, out_ptr, n, BLOCK: tl.constexpr):
     """One program copies BLOCK elements; the last one masks off what lies beyond n."""
@@ -2385,6 +2389,7 @@ lab.check("1.6", latency_floors)
 # %%
 from itertools import product
 
+from course_lib.hardware import spec
 from course_lib.roofline import resident_bytes
 
 ITL_P99_MS = 40.0  # the target that 99 of 100 gaps are to keep
@@ -2503,11 +2508,10 @@ else:
 # You can put that to the test. Here is a kernel that looks at the clock until its time is up. It is launched as one block of one warp.
 
 # %% tags=["nbval-check-output"]
-from inspect import getsource
+from importlib.resources import files
 
-from course_lib.workloads.spin_kernel import spin_kernel
-
-print(getsource(spin_kernel.fn))
+spin_source = files("course_lib.workloads").joinpath("spin_kernel.py").read_text(encoding="utf-8")
+print(spin_source[spin_source.index("@triton.jit") :])
 
 # %% [markdown]
 # It reads no memory and multiplies nothing. **Predict** four numbers for the time while it runs: `utilization.gpu`, the share of the

@@ -81,8 +81,9 @@ def executed(notebook: Any, root: Path) -> Any:
     with tempfile.TemporaryDirectory(prefix="course-build-") as folder:
         environment = os.environ | {"COURSE_HOME": folder, "PYTHONPATH": str(root)}
         client = NotebookClient(
-            copy, timeout=600, kernel_manager_class=CourseKernelManager, resources={"metadata": {"path": folder}}
-        )
+            copy, timeout=600, kernel_manager_class=CourseKernelManager, resources={"metadata": {"path": folder}},
+            coalesce_streams=True,  # how many pieces a text comes in is chance
+        )  # fmt: skip
         try:
             client.execute(env=environment)
         except CellExecutionError as error:
