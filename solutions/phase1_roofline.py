@@ -2707,8 +2707,8 @@ EXAMPLE_PEAKS = {"hbm_gb_per_s": 4800.0, "hbm_gb": 141.0}
 # - **Intervals.** `gpm` and `busy_percent` of a sample stand for the time since the sample before it. An interval counts with the seconds that lie inside
 #   the window. One that only touches the window has none, and neither has the interval between a sample and its double; what stands there,
 #   or does not, is of no interest.
-# - **Beyond the recording.** The window may begin before the first sample, or end after the last. That part has no GPM and no energy;
-#   `busy_time_share` is then the share of the time that was recorded.
+# - **Beyond the recording.** The window may begin before the first sample, or end after the last. Then the energy is not known. The other
+#   figures are not compared for such a window, but your function has to return.
 # - **Moments.** `sm_mhz` and `reasons` count when `start <= seconds <= end`. A bit that is not in the table is no reason.
 #
 # <details><summary>Hint: where to begin</summary>

@@ -214,6 +214,7 @@ WRONG = [
     (slip("one_allreduce_a_step", ('2 * model["layers"]', "2")), {RANKS, TARGET}),
     (slip("alpha_divided_by_ranks", ('gpu["alpha_us"] * 1e-6', 'gpu["alpha_us"] * 1e-6 / ranks')), {RANKS, TARGET}),
     (slip("message_divided_by_ranks", ("* 1.0", "/ ranks")), {RANKS}),
+    (slip("half_of_one_direction", ('gpu["link_gb_per_s"] * 1e9', 'gpu["link_gb_per_s"] * 0.5e9')), {RANKS}),
     (slip("alpha_without_the_wire", ("start + wire", "start")), {RANKS}),
     (slip("wire_without_alpha", ("start + wire", "wire")), {RANKS, TARGET}),
     (slip("sent_once", ("2 * (ranks - 1)", "(ranks - 1)")), {RANKS}),

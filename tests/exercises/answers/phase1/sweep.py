@@ -219,6 +219,9 @@ WRONG = [
     (slip("line_of_bandwidth", (INTERPOLATED, (
         "at.exp() / ((sizes / seconds)[right - 1] + (at.exp() - sizes[right - 1]) * "
         "((sizes / seconds)[right] - (sizes / seconds)[right - 1]) / (sizes[right] - sizes[right - 1]))"))), {CURVE, STEP}),
+    (slip("line_of_seconds_over_log", (INTERPOLATED, (
+        "seconds[right - 1] + (seconds[right] - seconds[right - 1]) * "
+        "(at - x[right - 1]) / (x[right] - x[right - 1])"))), {CURVE, STEP}),
     (slip("line_of_bandwidth_over_log", (INTERPOLATED, (
         "at.exp() / ((x - y).exp()[right - 1] + (at - x[right - 1]) * "
         "((x - y).exp()[right] - (x - y).exp()[right - 1]) / (x[right] - x[right - 1]))"))), {CURVE, STEP}),
@@ -248,6 +251,9 @@ WRONG = [
         "torch.maximum(kernels['flops'].sum(-1) / (peak_tflops * 1e12), moved.sum(-1) / rate)"))), {FLOOR}),
     (slip("floor_of_memory_only", (FLOOR_LINE, "total['bytes'] / rate")), {FLOOR}),
     (slip("floor_at_the_products_rate", (FLOOR_LINE, FLOOR_LINE.replace("rate", OTHER_RATE))), {FLOOR}),
+    (slip("floor_at_the_fastest_rate", (FLOOR_LINE, FLOOR_LINE.replace(
+        "rate", "(curves['read']['bytes'] / curves['read']['seconds']).max()"))), {FLOOR}),
+    (slip("peak_in_gigaflops", (FLOOR_LINE, FLOOR_LINE.replace("1e12", "1e9"))), {FLOOR}),
     (slip("gap_upside_down", ('"gap": step / floor', '"gap": floor / step')), {FLOOR}),
     # tokens
     (slip("users_and_gpu_swapped", (GPU_RATE, '"tokens_per_second": 1 / step'),
@@ -258,6 +264,7 @@ WRONG = [
     (slip("a_two_forgotten", (CONTEXT, CONTEXT.removeprefix("2 * "))), {LIMIT}),
     (slip("limit_upside_down", (CONTEXT, f"1 / ({CONTEXT})")), {LIMIT}),
     (slip("negative_limits", (BELOW, 'limits["ridge"] == limits["group"]')), {LIMIT}),
+    (slip("whole_tokens", (CONTEXT, f"({CONTEXT}).floor()")), {LIMIT}),
     (slip("no_limit_is_unknown", ('float("inf")', 'float("nan")')), {LIMIT}),
     (slip("ridge_near_the_group_is_no_limit", (BELOW, 'limits["ridge"] <= limits["group"] + 1')), {LIMIT}),
     (slip("changes_its_input", ('    moved = kernels["bytes"]', '    moved = kernels["bytes"].add_(1.0)')), ALL),
