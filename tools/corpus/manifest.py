@@ -77,5 +77,5 @@ def copyright_lines(texts: list[str]) -> list[str]:
     found = [line.strip(" \t#-*") for text in own for line in text.splitlines() if re.match(r"\W*(copyright\b|©)", line, re.I)]
     stated = [line for line in found if re.search(r"\d{4}|©|\(c\)", line, re.I)]
     if not stated:  # quoted in a sentence, as matplotlib's licence has it
-        stated = [match for text in own for match in re.findall(r"Copyright \(c\) \d{4}[^\"\n]*", text)]
+        stated = [" ".join(match.split()) for text in own for match in re.findall(r"Copyright \(c\)\s+\d{4}[^\"\n]*", text)]
     return list(dict.fromkeys(stated))[:8]
