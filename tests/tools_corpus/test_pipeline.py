@@ -178,7 +178,7 @@ def test_the_manifest_names_every_archive_and_the_notice_its_copyright(made):
     notice = (build / "release" / "NOTICE").read_text()
     assert "tiny 1.0  MIT\n  Copyright (c) 2020 Ada Writer\n" in notice
     assert "Permission" not in notice
-    assert manifest.copyright_lines(['keep the notice "Copyright (c)\\n2012- A Team; All Rights Reserved" in it']) == [
+    assert manifest.copyright_lines(['keep the notice "Copyright (c)\n2012- A Team; All Rights Reserved" in it']) == [
         "Copyright (c) 2012- A Team; All Rights Reserved"
     ]
     assert manifest.copyright_lines(["Copyright 2020 A\nThis also bundles B\nCopyright 2019 B"]) == ["Copyright 2020 A"]
