@@ -2881,6 +2881,15 @@ except pynvml.NVMLError as refused:
 # | Nsight Compute (`ncu`) | of one kernel, replayed | **exact, for each kernel** | **yes** | no | no | high: it runs a kernel many times |
 # | the engine's histograms | no | no | no | no | **TTFT, ITL, TPOT** | nearly none |
 #
+# **Before you run the next cell**: five questions that somebody will ask you. Name a tool for each, without looking up.
+
+# %% tags=["nbval-check-output"]
+from course_lib.telemetry import QUESTIONS, who_sees
+
+for question, asked in QUESTIONS.items():
+    print(f"{asked[0].upper() + asked[1:] + '?':<48}{'; '.join(who_sees(question))}")
+
+# %% [markdown]
 # The roadmap has a list of tools too. NVTX for memory stalls (C042) and `nvprof` for the TTFT (C242) you have judged in section 3; the table
 # above would have told you. **Predict** the other two:
 

@@ -12,10 +12,13 @@ from .reading import Reading, read
 from .reasons import REASONS, reason_names, throttle_names
 from .recorder import Recorder
 from .summary import Summary
+from .tools import QUESTIONS, TOOLS, Tool, who_sees
 
 __all__ = [
     "METRICS",
+    "QUESTIONS",
     "REASONS",
+    "TOOLS",
     "Gpm",
     "GpmMetrics",
     "GpmUnavailableError",
@@ -24,6 +27,7 @@ __all__ = [
     "Reading",
     "Recorder",
     "Summary",
+    "Tool",
     "handle_of",
     "honest_figures",
     "metric",
@@ -32,4 +36,5 @@ __all__ = [
     "sentence",
     "session",
     "throttle_names",
+    "who_sees",
 ]
