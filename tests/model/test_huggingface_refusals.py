@@ -54,6 +54,7 @@ def rewrite(folder, name, change):
     ({"model_type": None, "architectures": None}, "model_type None is not implemented"),
     ({"architectures": ["LlamaForSequenceClassification"]}, "architecture LlamaForSequenceClassification is not implemented"),
     ({"quantization_config": {"quant_method": "gptq", "bits": 4}}, "is quantised (quant_method 'gptq')"),
+    ({"quantization": {"group_size": 64, "bits": 4}}, "is quantised (quant_method 'unnamed')"),
     ({"hidden_act": "gelu"}, "hidden_act 'gelu' is not implemented"),
     ({"attention_bias": True}, "attention_bias is True, a bias on o"),
     ({"mlp_bias": True}, "mlp_bias is True"),

@@ -81,7 +81,7 @@ def _family(data: Mapping[str, Any], name: str) -> Family:
 
 def _refuse_options(data: Mapping[str, Any], family: Family, name: str) -> None:
     """Options that change the arithmetic to something our layers do not compute."""
-    if quantised := data.get("quantization_config") or data.get("compression_config"):
+    if quantised := data.get("quantization_config") or data.get("compression_config") or data.get("quantization"):
         method = quantised.get("quant_method", "unnamed") if isinstance(quantised, Mapping) else quantised
         raise ValueError(
             f"{name} is quantised (quant_method {method!r}), and only float weights are loaded; "
