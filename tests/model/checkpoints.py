@@ -43,7 +43,7 @@ def reference(kind):
     config = getattr(transformers, f"{family}Config")(**(SIZE | options))
     model = getattr(transformers, f"{family}ForCausalLM")(config).eval().requires_grad_(False)
     for name, weight in model.named_parameters():
-        weight.normal_(std=0.3)
+        weight.normal_(std=0.2)
         if "norm" in name:
             weight.add_(1)
     folder = Path(_KEPT.name) / kind.replace(" ", "-")
