@@ -27,6 +27,7 @@ from .models import (
     LatentShape,
     ModelShape,
 )
+from .one_after_another import kernels_floor_seconds, prefill_floor_seconds
 from .ridge import ridge_points
 from .steps import Step, attention_pairs, chunk_step, decode_step, prefill_step, resident_bytes
 
@@ -50,10 +51,12 @@ __all__ = [
     "decode_intensity",
     "decode_step",
     "intensity_limit",
+    "kernels_floor_seconds",
     "kv_bytes_per_layer",
     "kv_bytes_per_rank",
     "kv_saving",
     "latency_floors",
+    "prefill_floor_seconds",
     "prefill_step",
     "product_counts",
     "product_intensity",
