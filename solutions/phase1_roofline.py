@@ -1260,7 +1260,7 @@ lab.predict("C041", "C042", "C067", "C242", "C261")
 # %% [markdown]
 # ## 4. Roofs of your own
 #
-# *About 2 hours.*
+# *About two hours.*
 #
 # So far the roofs came from a data sheet. From here on you measure them, because nobody reaches the sheet's: a copy that moves 4200 GB/s on an H200
 # is not 12% bad, it is as good as copies get there. Whoever compares with the sheet looks for time that is not there to be found.
@@ -2637,6 +2637,9 @@ for name, figures in loops.items():
 # %% [markdown]
 # Which of the loops meets the power limit, if any: the one that waits for memory, or the one that multiplies? Look for `sw_power_cap`.
 #
+# Do not be surprised by a mean that is a little above the 700 W which the board is sold with. The watts are the counter's joules over about
+# 3 s, and its first and its last reading may each be 0.1 s old, which is 3% either way. A longer recording makes them better.
+#
 # When a machine runs hot, read the mask before you do anything. A power cap is normal at full load, and lowering the limit on purpose
 # (`nvidia-smi -pl`) is a way to run cooler. A thermal slowdown is a matter for whoever looks after the cooling, and at which temperature it sets in depends
 # on the board: `nvidia-smi -q -d TEMPERATURE` has the number.
@@ -2913,7 +2916,7 @@ print(f"... and {len(METRICS) - 8} more in course_lib.telemetry.METRICS")
 # %% [markdown]
 # ## 8. A scheduler that knows the roofline
 #
-# *About 2½ hours.*
+# *About two hours.*
 #
 # Until now you asked what a step costs. An engine asks the opposite question, dozens of times a second: *which* step shall I do next? Some
 # users wait for the next token of an answer. Others have only just sent a prompt. Memory holds so many keys and values and no more. What
