@@ -2637,7 +2637,7 @@ for name, figures in loops.items():
 # %% [markdown]
 # Which of the loops meets the power limit, if any: the one that waits for memory, or the one that multiplies? Look for `sw_power_cap`.
 #
-# Do not be surprised by a mean that is a little above the 700 W which the board is sold with. The watts are the counter's joules over about
+# Do not be surprised by a mean that is a little above the 700 W that the board is sold with. The watts are the counter's joules over about
 # 3 s, and its first and its last reading may each be 0.1 s old, which is 3% either way. A longer recording makes them better.
 #
 # When a machine runs hot, read the mask before you do anything. A power cap is normal at full load, and lowering the limit on purpose
