@@ -126,7 +126,7 @@ def clip(opened: Any, first: str, last: str, name: str) -> None:
 def lab(page: Page) -> None:
     opened = page.solved()
     opened.seen(f"{SHOWN}-check")
-    opened.cell(SHOWN).evaluate("cell => cell.scrollIntoView({block: 'start'})")
+    opened.cell(f"{SHOWN}-check").evaluate("cell => cell.scrollIntoView({block: 'start'})")  # the answer stays a learner's own
     opened.page.wait_for_timeout(500)
     opened.page.screenshot(path=IMAGES / "lab.png")
 

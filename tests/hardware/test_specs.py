@@ -14,6 +14,7 @@ RIDGES = {  # FLOP/byte, worked by hand: TFLOP/s * 1000 / (GB/s)
     "rtx-3090": (75.855, None),
     "a10": (208.33, None),
     "a100-sxm-40gb": (200.64, None),
+    "a100-pcie-40gb": (200.64, None),
     "a100-pcie-80gb": (161.24, None),
     "a100-sxm-80gb": (153.02, None),
     "rtx-4090": (163.89, 327.68),
@@ -33,6 +34,7 @@ TENSOR = {
     "rtx-3090": (512, 1.695),  # half rate, as it accumulates in fp32
     "a10": (1024, 1.695),
     "a100-sxm-40gb": (2048, 1.41),
+    "a100-pcie-40gb": (2048, 1.41),
     "a100-pcie-80gb": (2048, 1.41),
     "a100-sxm-80gb": (2048, 1.41),
     "rtx-4090": (512, 2.52),  # half rate
@@ -45,7 +47,8 @@ TENSOR = {
     "mi300x": (2048, 2.1),
 }
 BUS = {  # bits, Gbit/s per pin
-    "t4": (256, 10), "rtx-3090": (384, 19.5), "a10": (384, 12.5), "a100-sxm-40gb": (5120, 2.43), "a100-pcie-80gb": (5120, 3.024),
+    "t4": (256, 10), "rtx-3090": (384, 19.5), "a10": (384, 12.5), "a100-sxm-40gb": (5120, 2.43),
+    "a100-pcie-40gb": (5120, 2.43), "a100-pcie-80gb": (5120, 3.024),
     "a100-sxm-80gb": (5120, 3.186), "rtx-4090": (384, 21), "l4": (192, 12.5), "h100-pcie": (5120, 3.186),
     "h100-nvl": (6016, 5.238), "h100-sxm": (5120, 5.238), "h200-sxm": (6144, 6.25), "b200-sxm": (8192, 7.8),
     "mi300x": (8192, 5.2),
@@ -150,7 +153,7 @@ def test_a_gpu_is_found_by_key_name_driver_name_and_the_start_of_one_name():
     ("name", "words"),
     [
         ("H100", "GPU 'H100' can be H100 PCIe or H100 NVL or H100 SXM; say which"),
-        ("A100", "GPU 'A100' can be A100 SXM 40GB or A100 PCIe 80GB or A100 SXM 80GB; say which"),
+        ("A100", "GPU 'A100' can be A100 SXM 40GB or A100 PCIe 40GB or A100 PCIe 80GB or A100 SXM 80GB; say which"),
         ("H900", r"GPU 'H900' is not known; use one of .*H100 SXM, .*or give a GpuSpec"),
         ("H200 NVL", "GPU 'H200 NVL' is not known"),
         ("", "GPU '' is not known"),
