@@ -1384,7 +1384,7 @@ lab.trace(unmasked_kernel, x, out, grid=(3,), BLOCK=4, targets=("sm_90",))
 #   to follow from them. Torch may allocate, make views and fill with one value, nothing else.
 # - **Compiled.** For an A100 and an H100 (`sm_80`, `sm_90`): it compiles, no register spills to memory (is written there because a thread has no more of them), and a load and a store of 16 bytes for each thread are
 #   among its instructions, for 4096 elements of bf16. No GPU is needed for that.
-# - **Timed** (in a cell of its own, on a GPU). 1 GiB, in turns with `out.copy_(x)`: your copy must reach 0.95 of torch's speed; between 0.5 and 0.95 there are part
+# - **Timed** (in a cell of its own, on a GPU). 1 GiB, in turns with `out.copy_(x)`: your copy must reach 0.88 of torch's speed; between 0.5 and 0.88 there are part
 #   points. The bar was set on an H200; on another device the ratio is shown, and the points wait. And a tensor of a little more than 2³¹ elements must come out right, where there are about 10 GB free.
 #
 # <details><summary>Hint: the kernel</summary>

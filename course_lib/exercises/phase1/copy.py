@@ -14,8 +14,8 @@ from .copy_cases import compile_cases, device_cases, neighbour_cases, refused_ca
 from .copy_traffic import NOTHING_STORED, check_copy, counted_copy, left_as_it_came
 
 WIDE_BITS = 128  # the widest load that one thread of an A100 or H100 can ask for
+BAR = 0.88  # on an H200 six right copies reach 0.91 to 1.00 of torch's, one through a buffer 0.48, one of tiny blocks 0.10
 INT32_HINT = "Which type has program_id * BLOCK, and what is the largest number in it?"
-
 
 
 def _check_neighbours(case: Case, output: Any) -> Mistake | None:
@@ -153,7 +153,7 @@ COPY = Exercise(
             may_alias=True,
             may_change=("out",),
             confirm=_confirm_device,
-            bar=0.95,
+            bar=BAR,
             zero_at=0.5,
             goal=1.0,
             devices=("NVIDIA H200",),
