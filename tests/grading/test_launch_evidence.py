@@ -162,7 +162,7 @@ def as_exercise(monkeypatch, tmp_path):
         monkeypatch.setattr(live, "exercise", lambda _: exercise)
         for module in (live.runners, judge_module.runners):
             monkeypatch.setattr(module, "load", lambda _: runner)
-            monkeypatch.setattr(module, "source", lambda _: Path(runner.__file__).read_bytes())
+            monkeypatch.setattr(module, "files", lambda _: {"runner.py": Path(runner.__file__).read_bytes()})
         monkeypatch.setenv("COURSE_COMPILE_CACHE", str(tmp_path / "cache"))
         return exercise
 
