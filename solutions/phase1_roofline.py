@@ -810,7 +810,7 @@ else:
 # %% [markdown]
 # Up to the threshold the floor is almost level, and so are the points: 64 tokens take no longer than one. A warm product could go below it, because
 # its weight lies in L2 and the floor counts bytes from *memory*. On the H200 it stayed above, since a read from L2 and the start of a kernel
-# take their time as well (section 4), but it took about a fifth less than a cold one. A benchmark that forgets this promises a speed that no model will see. How to
+# take their time as well (section 4), but it took a tenth to a quarter less than a cold one. A benchmark that forgets this promises a speed that no model will see. How to
 # time without fooling yourself is the subject of the next section.
 #
 # And the hump between 96 and 256 tokens? The library picks a kernel for each shape, and its pick is not always a good one: on the H200, 224 tokens
@@ -1216,7 +1216,8 @@ clocks_figure(clock_rows, measured_on);
 
 # %% [markdown]
 # The clocks that are wrong by fifty or a hundred are caught by anyone who knows a roof: 2 · 8192³ FLOPs in 20 µs would be 55 000 TFLOP/s.
-# It is the quiet ones that get published: warm data, zeros, a launch that is counted with a short kernel.
+# It is the quiet ones that get published: warm data, zeros, a launch that is counted with a short kernel. ("The first call" is only dear in a
+# process that has not multiplied before: if your notebook has, its price was paid then.)
 #
 # The product once more, one dot for each measurement, random values and zeros in turns of thirty:
 
@@ -2637,8 +2638,8 @@ for name, figures in loops.items():
 # %% [markdown]
 # Which of the loops meets the power limit, if any: the one that waits for memory, or the one that multiplies? Look for `sw_power_cap`.
 #
-# Do not be surprised by a mean that is a little above the 700 W that the board is sold with. The watts are the counter's joules over about
-# 3 s, and its first and its last reading may each be 0.1 s old, which is 3% either way. A longer recording makes them better.
+# Do not take the last digit of the watts for true: a mean may even lie a little above the 700 W that the board is sold with. It is the counter's
+# joules over about 3 s, and its first and its last reading may each be 0.1 s old, which is 3% either way. A longer recording makes it better.
 #
 # When a machine runs hot, read the mask before you do anything. A power cap is normal at full load, and lowering the limit on purpose
 # (`nvidia-smi -pl`) is a way to run cooler. A thermal slowdown is a matter for whoever looks after the cooling, and at which temperature it sets in depends
@@ -3613,19 +3614,19 @@ if overhead:
 # Read it as a roofline. On the slope a step takes as long as its kernels; on the level part it takes as long as its launches, and
 # only there a graph helps. Filled points are launched one by one, open points come from a graph.
 #
-# <details><summary>What there is to see in it (run it first; the numbers are the H200's)</summary>
+# <details><summary>What there is to see in it (run it first; it is about the H200)</summary>
 #
-# - **None of the six** comes within 20% of the floor. The nearest are the course's stack in a graph, with 1.36 times the floor for the large
-#   model and 4.2 times for the small one, whose 284 kernels are too short to reach any bandwidth.
-# - **The distance between a filled point and its open one** is what the host costs. A graph makes the small model's stack 11.6 times as fast,
-#   the large one's 3.5 times.
-# - **Fusing** moves a point to the right (fewer kernels, each longer), **a graph** moves it down to the slope. For the small model the first
-#   takes 18.1 ms to 13.8, the second 18.1 to 2.3, and both together to 1.2.
-# - **A graph of unfused kernels** stays at 1.75 and 8 times the floor. Each of them reads and writes its tensor again, and none takes less than
-#   a microsecond or so. A graph wins back what was lost to launches, and not what was lost to traffic.
-# - **The paper was too kind.** By it, the fused kernels of the large model hide their launches. Measured, 324 of them take 15.4 ms one by one
-#   and 4.5 in a graph. This host needs 9 to 21 µs for a launch, not 5, and the points lie above even that: between two launches the step's own
-#   Python runs.
+# - **None of the six** comes within 20% of the floor. The nearest is the course's stack in a graph. It stays under one and a half times the
+#   floor for the large model, and above four times for the small one, whose kernels are too short to reach any bandwidth.
+# - **The distance between a filled point and its open one** is what the host costs. A graph makes the small model's stack some ten times as
+#   fast, the large one's about twice as fast or more; how much depends on the host, and on what else it does.
+# - **Fusing** moves a point to the right (fewer kernels, each longer), **a graph** moves it down to the slope. For the small model the second
+#   buys far more than the first.
+# - **A graph of unfused kernels** stays further from the floor than a graph of fused ones. Each of them reads and writes its tensor again, and none
+#   takes less than a microsecond or so. A graph wins back what was lost to launches, and not what was lost to traffic.
+# - **The paper was too kind.** By it, the fused kernels of the large model hide their launches. Measured, they take about twice as long one by one
+#   as in a graph, or longer. This host needs more than the 5 µs for a launch, and the points lie above even what it needs: between two
+#   launches the step's own Python runs.
 # </details>
 #
 # ### Where the time of a step goes

@@ -19,6 +19,25 @@ def test_every_way_to_run_a_step_has_one_floor_and_another_distance_to_it(model)
         assert graph["floor_ms"] < graph["ours"] < eager["ours"], way
 
 
+def test_section_9_says_what_was_recorded():
+    """Its words, one by one; the numbers themselves are printed from the file."""
+    steps = {(model, case.partition(": ")[2]): row for case, row in STEPS.items() for model in [case.partition(": ")[0]]}
+    assert len(steps) == 12
+    assert max(row["roof_share"] for row in steps.values()) < 1 / 1.2  # none within 20% of the floor
+    for model in MODELS:
+        shares = {way: row["roof_share"] for (name, way), row in steps.items() if name == model}
+        assert max(shares, key=shares.get) == "the course's stack in a graph"
+        assert shares["plain torch in a graph"] < shares["torch.compile in a graph"] < shares["the course's stack in a graph"]
+    small, large = (1 / steps[model, "the course's stack in a graph"]["roof_share"] for model in MODELS)
+    assert (large < 1.5, small > 4) == (True, True)
+    gains = [steps[m, "the course's stack"]["ours"] / steps[m, "the course's stack in a graph"]["ours"] for m in MODELS]
+    assert gains[0] > 8
+    assert gains[1] > 1.8
+    plain, fused, graph = (steps[MODELS[0], way]["ours"] for way in ("plain torch", "the course's stack", "plain torch in a graph"))
+    assert plain - graph > 2 * (plain - fused)
+    assert all(row["ours"] > 5 for row in ROWS if row["part"] == "launch")
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_the_breakdown_by_kernel_adds_up_to_what_the_device_was_busy(model):
     step = STEPS[f"{model}: the course's stack in a graph"]
