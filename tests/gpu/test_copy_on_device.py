@@ -36,7 +36,6 @@ def timed(answer):
     return outcome
 
 
-@pytest.mark.compile
 @pytest.mark.parametrize("answer", [*answers.RIGHT, *answers.MORE_RIGHT], ids=lambda a: a.__name__)
 def test_compiled_launches_of_a_right_copy_earn_everything(answer):
     verdict = check_live("1.4", answer, seed=3)
@@ -85,7 +84,6 @@ def test_offsets_of_32_bits_are_told_above_2_to_the_31():
 ON_DEVICE = [(answer, must) for answer, must in [*answers.WRONG, *answers.MORE_WRONG] if answer is not answers.one_by_one]
 
 
-@pytest.mark.compile
 @pytest.mark.parametrize(("answer", "must"), ON_DEVICE, ids=lambda v: getattr(v, "__name__", ""))
 def test_a_wrong_copy_is_told_on_the_device_too(answer, must):
     """Which criteria fail may differ: a store beside a tensor is a mistake in the interpreter, and a changed neighbour here."""
