@@ -56,11 +56,15 @@ def precision_cases(seed: int) -> list[Case]:
 
 
 def awkward_cases(seed: int) -> list[Case]:
-    """One KV head, as many KV heads as queries, odd heads, and attention wider or narrower than the residual stream."""
+    """One KV head, as many KV heads as queries, odd heads, and attention wider or narrower than the residual stream.
+
+    One of the models has a single layer, never all of them: a count of one layer would pass.
+    """
     draw = _draw(seed)
+    layers = iter(draw.sample((1, 2, 2, 3), 4))
 
     def shape(heads: int, kv_heads: int, head_dim: int, hidden: int) -> dict[str, int]:
-        sizes = {"layers": draw.choice((1, 2, 3)), "hidden": hidden, "mlp_hidden": draw.randrange(100, 900)}
+        sizes = {"layers": next(layers), "hidden": hidden, "mlp_hidden": draw.randrange(100, 900)}
         return sizes | {"heads": heads, "kv_heads": kv_heads, "head_dim": head_dim, "vocab": draw.randrange(50, 900)}
 
     wider, narrower = shape(16, 4, 128, 8 * draw.randrange(90, 200)), shape(15, 5, 48, 8 * draw.randrange(100, 200))
