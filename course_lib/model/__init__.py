@@ -2,6 +2,8 @@
 
 from course_lib.model import load, generate
 model = load("course-target")
+
+The course's own weights are not trained yet: weights/README.md says what is missing, and how to make it.
 """
 
 from .config import Llama3Scaling, MlaConfig, ModelConfig

@@ -19,6 +19,10 @@ from .parts import Parts
 WEIGHTS = Path(__file__).parent / "weights"
 TWIN = "-outliers"
 CONFIG = "config"  # its key in the header
+NEXT_STEP = (
+    "Decoder(preset(name)) has the shape with random weights, huggingface.load_checkpoint loads released models; "
+    "course_lib/model/weights/README.md says how the course's own are made (`python -m tools.train`), and what is missing"
+)
 
 
 def load(
@@ -33,7 +37,7 @@ def load(
     path = Path(name) if name.endswith(".safetensors") else WEIGHTS / f"{name.removesuffix(TWIN)}.safetensors"
     if not path.is_file():
         there = ", ".join(sorted(file.stem for file in WEIGHTS.glob("*.safetensors"))) or "none"
-        raise FileNotFoundError(f"no weights {str(path)!r}; this copy of the course has: {there}")
+        raise FileNotFoundError(f"no weights {str(path)!r}; this copy of the course has: {there}. {NEXT_STEP}")
     device = torch.device(device)
     if dtype is None and device.type == "cpu":
         dtype = torch.float32
@@ -99,7 +103,8 @@ def save(model: Decoder, path: str | Path, dtype: torch.dtype = torch.bfloat16) 
     tensors = {name: weight.detach().to("cpu", dtype).contiguous() for name, weight in model.state_dict().items()}
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
-        save_file(tensors, beside, metadata={"format": "pt", CONFIG: json.dumps(model.config.to_dict())})
+        # one entry only: safetensors writes several in random order, and equal models would give unequal files
+        save_file(tensors, beside, metadata={CONFIG: json.dumps(model.config.to_dict())})
         os.replace(beside, path)
     finally:
         beside.unlink(missing_ok=True)

@@ -82,6 +82,19 @@ def test_files_that_are_no_checkpoint_of_ours_are_refused(tmp_path):
         load("course-nothing")
 
 
+def test_who_has_no_weights_is_told_what_there_is_instead(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["course_lib.model.load"], "WEIGHTS", tmp_path)
+    with pytest.raises(FileNotFoundError, match="has: none") as error:
+        load("course-target")
+    for step in ("Decoder(preset(name))", "huggingface.load_checkpoint", "python -m tools.train", "weights/README.md"):
+        assert step in str(error.value)
+
+
+def test_equal_models_give_equal_files(tmp_path):
+    files = {save(decoder(), tmp_path / f"{copy}.safetensors").read_bytes() for copy in range(8)}
+    assert len(files) == 1
+
+
 def test_a_failed_save_leaves_the_old_file_and_no_rest(tmp_path, monkeypatch):
     path = save(decoder(), tmp_path / "m.safetensors")
     before = path.read_bytes()
