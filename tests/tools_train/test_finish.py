@@ -12,6 +12,7 @@ from course_lib.model import held_out, load
 from course_lib.model.evaluate import evaluate_tokens
 from course_lib.model.tokenizer import Tokenizer
 from course_lib.model.windows import scored_windows
+from course_lib.recorded import recorded
 from tests.model.stubs import Bytes
 from tools.train.build import build
 from tools.train.card import card, main, read_runs, score_here
@@ -78,13 +79,21 @@ def test_the_card_shows_models_scores_curve_data_and_limits(finished):
     other["settings"] = {**facts["settings"], "teacher": "tiny.safetensors", "distil_share": 0.5}
     text = card([facts, other], MANIFEST)
     for said in (
-        "| tiny | 90,496 |", "| unknown | 8 | hhhhhhhhhhhh | not packed |",
-        "| 3.12.1 | 8 | iiiiiiiiiiii | not packed | not scored |",
+        "| tiny | 90,496 |", "| unknown | 8 | hhhhhhhhhhhh | not packed | not scored |",
+        "| 3.12.1 | 8 | iiiiiiiiiiii | not packed | not scored | not scored |",
         "Limits of use",
         "| django | 5.2.19 | BSD-3-Clause | 3000 | 22100000 |", "50% of its loss from tiny.safetensors", "its teacher's part",
         "31 MB of text", "| tiny-draft | acceptance at temperature 1, sum of min(p, q) | 0.6100 [0.6000, 0.6200] |",
     ):  # fmt: skip
         assert said in text, said
+
+
+def test_the_card_quotes_the_n_grams_that_were_scored_on_the_same_text(finished):
+    rows = recorded("held_out_baselines", "cpu-x86-64-2-cores")["rows"]
+    facts, best = finished[0], min(row["ours"] for row in rows if "Kneser-Ney" in row["case"])
+    same = [{**facts["held_out"][0], "text_sha256": rows[-1]["text_sha256"]}]
+    text = card([{**facts, "held_out": same}], MANIFEST)
+    assert f"| not packed | {best:.3f} (order 8, 100 MB of the training text) |" in text
 
 
 def test_a_manifest_without_licences_is_refused(finished):
