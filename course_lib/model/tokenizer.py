@@ -48,7 +48,7 @@ class Tokenizer:
 
     @cached_property
     def pieces(self) -> tuple[bytes, ...]:
-        byte_of = {character: byte for byte, character in enumerate(_byte_alphabet())}
+        byte_of = {character: byte for byte, character in enumerate(byte_alphabet())}
         entries = sorted(self._library.get_vocab().items(), key=lambda entry: entry[1])
         return tuple(b"" if token == MARK else bytes(byte_of[character] for character in token) for token, _ in entries)
 
@@ -110,7 +110,7 @@ def _valid_parts(content: bytes) -> Iterator[str | bytes]:
             yield part if part[0] not in _ESCAPED else part.encode("utf-8", errors="surrogateescape")
 
 
-def _byte_alphabet() -> list[str]:
+def byte_alphabet() -> list[str]:
     """The character that stands for each byte in tokenizer.json, as GPT-2 defined it: itself, or one from U+0100 on."""
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = iter(range(0x100, 0x200))

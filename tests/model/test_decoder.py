@@ -1,6 +1,8 @@
 """The decoder: cached equals uncached, a batch equals its rows, and no row hears its neighbours."""
 
+import math
 import re
+import warnings
 
 import pytest
 import torch
@@ -194,6 +196,28 @@ def test_it_can_be_trained(kind):
         optimizer.step()
     assert all(weight.grad is not None for weight in model.parameters())
     assert loss().item() < before - 1
+
+
+def test_autocast_norms_take_the_fused_kernel():
+    """torch warns once a process where weight and input differ in dtype, and takes a slower way."""
+    was = torch.is_warn_always_enabled()
+    torch.set_warn_always(True)
+    try:
+        with warnings.catch_warnings(), torch.autocast("cpu", dtype=torch.bfloat16):
+            warnings.simplefilter("error")
+            for kind in ("qwen3", "mla"):  # norms of what a product gave, in bfloat16
+                assert decoder(kind)(tokens(1, 5)).isfinite().all()
+    finally:
+        torch.set_warn_always(was)
+
+
+def test_fresh_weights_add_less_to_the_residual_stream_the_more_layers_there_are():
+    model = Decoder(preset("course-target"))
+    # 65,536 normal numbers and more: their spread is known to 1%
+    for name in ("q", "gate"):
+        assert getattr(model.layers[1], name).weight.std().item() == pytest.approx(0.02, rel=0.02)
+    for name in ("o", "down"):
+        assert getattr(model.layers[1], name).weight.std().item() == pytest.approx(0.02 / math.sqrt(2 * 6), rel=0.02)
 
 
 def test_half_precision_gives_float32_logits():

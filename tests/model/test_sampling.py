@@ -133,7 +133,7 @@ def test_a_row_draws_the_same_whatever_its_neighbours_do():
     assert row(generators(Sampling(seed=6), 2), 2) != alone
 
 
-@pytest.mark.parametrize("uniform", [0.0, 1 - 2**-53])
+@pytest.mark.parametrize("uniform", [0.0, 1 - 2**-53, 1.0])  # never drawn, but the product with the sum may round up to it
 def test_the_ends_of_the_uniform_numbers_draw_possible_tokens(uniform, monkeypatch):
     monkeypatch.setattr(torch, "rand", lambda *a, **k: torch.tensor([uniform], dtype=torch.float64))
     wanted = torch.tensor([[0.0, 0.1, 0.2, 0.7 - 1e-17, 0.0]], dtype=torch.float64)

@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from ..tokenizer import Tokenizer, _byte_alphabet
+from ..tokenizer import Tokenizer, byte_alphabet
 from .folder import read_json
 
 _BYTE = re.compile(r"<0x([0-9A-F]{2})>")
@@ -78,7 +78,7 @@ class CheckpointTokenizer(Tokenizer):
         """Marks stand for no bytes; an id that nobody uses neither."""
         vocabulary, added = self._library.get_vocab(), self._library.get_added_tokens_decoder()
         pieces = [b""] * (1 + max(vocabulary.values(), default=-1))
-        byte_of = {character: byte for byte, character in enumerate(_byte_alphabet())}
+        byte_of = {character: byte for byte, character in enumerate(byte_alphabet())}
         for token, i in vocabulary.items():
             if i in added:
                 pieces[i] = b"" if added[i].special else added[i].content.encode()
