@@ -56,6 +56,7 @@ def test_a_uniform_model_needs_twelve_bits_a_token():
 def test_bits_are_counted_per_byte_of_text_and_not_per_token():
     score = evaluate_tokens(Uniform(4096), [[1, 2, 3], [4, 5]], [10, 2], mark=0)
     assert score.bits_per_byte == pytest.approx(5 * 12 / 12, abs=1e-6)
+    assert score.perplexity == pytest.approx(4096, rel=1e-6)  # of a token, however many bytes it has
     assert score.low < score.bits_per_byte < score.high  # 3.6 bits per byte in one document, 12 in the other
 
 

@@ -28,6 +28,9 @@ def test_a_wider_level_is_a_wider_interval_and_one_document_has_no_width():
 def test_it_is_deterministic_and_large_documents_weigh_more():
     assert ratio_interval([1, 2, 3], [1, 1, 1]) == ratio_interval([1, 2, 3], [1, 1, 1])
     assert share([10.0, 0.0], [10, 90]).value == 0.1
+    # 20 documents of 1000 at 1 a piece beside 20 of 1 at 9: of the sums about 1.008, of the documents' ratios 5
+    low, high = ratio_interval([1000.0, 9.0] * 20, [1000.0, 1.0] * 20)
+    assert 1 < low < 1.008 < high < 1.1
 
 
 def test_documents_without_tokens_are_left_out():
