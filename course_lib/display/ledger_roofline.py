@@ -12,6 +12,7 @@ from ..hardware import GpuSpec
 from ..interpreter.counts.books import LaunchLedger
 from ..interpreter.counts.roofline_point import ROOFED, peak_of
 from .ledger_numbers import intensity_text, seconds_text
+from .roofline_axes import label_roofline_axes
 from .style import COLOURS, GREY, axes
 
 GPU = "H100 SXM"
@@ -55,8 +56,8 @@ def ledger_roofline(launches: Sequence[LaunchLedger], gpu: GpuSpec) -> Any:
         ax.plot([ridge], [peak], "o", color=GREY, markersize=5)
     for place, (numbers, one) in enumerate(_together(drawn, gpu)):
         _mark(ax, one, peak_of(one, gpu)[0], slope, COLOURS[place % len(COLOURS)], numbers if len(launches) > 1 else "")
-    ax.set(xscale="log", yscale="log", xlim=(left, right), ylim=(left * slope, 2.5 * peaks[-1][0]))
-    ax.set(xlabel="arithmetic intensity, FLOP per byte", ylabel="attainable TFLOP/s")
+    label_roofline_axes(ax, "attainable TFLOP/s")
+    ax.set(xlim=(left, right), ylim=(left * slope, 2.5 * peaks[-1][0]))
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=1, frameon=False, fontsize=9)
     return figure
 

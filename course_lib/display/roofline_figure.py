@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..hardware import GpuSpec
+from .roofline_axes import label_roofline_axes
 from .style import COLOURS, GREY, axes, show
 
 LEFT, RIGHT = 0.3, 5000.0  # FLOP per byte
@@ -37,8 +38,8 @@ def roofline_figure(
                     xytext=(4, 0), textcoords="offset points", color=GREY, fontsize=9, rotation=90,
                     va="bottom", ha="left", bbox=ground)  # fmt: skip
     top = 2 * max(gpu.half_tflops for gpu in gpus)
-    ax.set(xscale="log", yscale="log", xlim=(LEFT, RIGHT), ylim=(bottom, top))
-    ax.set(xlabel="arithmetic intensity, FLOP per byte", ylabel="attainable bf16 TFLOP/s (dense)")
+    label_roofline_axes(ax, "attainable bf16 TFLOP/s (dense)")
+    ax.set(xlim=(LEFT, RIGHT), ylim=(bottom, top))
     ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False)
     if display:
         names = ", ".join(f"{_named(g)}: {g.half_tflops:g} TFLOP/s, {g.hbm_gb_per_s:g} GB/s" for g in gpus)
