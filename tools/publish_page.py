@@ -13,7 +13,8 @@ import nbformat
 from bs4 import BeautifulSoup
 from nbconvert import HTMLExporter
 
-VERDICT = "application/vnd.course.verdict+json"
+from course_lib.grading.verdict import MIME as VERDICT
+
 WITHOUT_TEXT = "No description has been provided for this image"  # what nbconvert writes in its place
 
 
@@ -24,10 +25,11 @@ def outputs(notebook: Any) -> Iterator[Any]:
 def heading(notebook: Any) -> str:
     """Markdown for the top of the page. Raises ValueError when a point is missing or nothing was timed on a device."""
     verdicts = [output.data[VERDICT] for output in outputs(notebook) if VERDICT in output.data]
-    points, most = sum(v["score"] for v in verdicts), sum(v["max_points"] for v in verdicts)
+    most = sum(cell.metadata.get("nbgrader", {}).get("points", 0) for cell in notebook.cells)
+    points = sum(v["score"] for v in verdicts)
     if not verdicts or points < most:
         short = [v["exercise"] for v in verdicts if v["score"] < v["max_points"]]
-        where = ", ".join(short) or "all"
+        where = ", ".join(short) or "check cells that show no verdict"
         raise ValueError(f"{points:g} of {most:g} points, short in {where}; publish a run that earned them all")
     evidence = [o["evidence"] for v in verdicts for o in v["outcomes"] if o.get("evidence")]
     devices = {str(e["device"]) for e in evidence if "device" in e}
