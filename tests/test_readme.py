@@ -1,14 +1,20 @@
 """What the documents point at is there: files, pictures, make targets, `labs` commands."""
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
 from typer.main import get_command
 
+from course_lib.claims import all_claims
 from course_lib.cli import app
+from course_lib.exercises.registry import exercises_of
 
 ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT / "tools"))
+import setup_plan  # noqa: E402
+
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "docs/no-gpu.md", "docs/binder.md")]
 README = DOCUMENTS[0].read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([a-z ]+):(?: |$)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
@@ -49,6 +55,13 @@ def test_every_make_target_and_labs_command_of_the_readme_exists():
     commands = set(get_command(app).commands)
     assert {"start", "claims"} <= commands
     assert set(re.findall(r"\blabs ([a-z]+)\b(?=[ `\n])", re.sub(r"/labs", " labs", README))) - {"command"} <= commands
+
+
+def test_numbers_of_the_readme_are_those_of_the_course():
+    assert f"makes {len(all_claims())} claims" in README
+    assert "| nine exercises |" in README
+    assert len(exercises_of(1)) == 9
+    assert f"fills about {setup_plan.choose('cuda', 'Linux', '').needs_gb} GB of disk" in README
 
 
 def test_every_picture_of_the_documents_is_shown_or_linked_somewhere():

@@ -1,7 +1,9 @@
 """What section 5 says in words about the sweep on the H200, held to the recorded result."""
 
+import math
 import statistics
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
@@ -26,6 +28,15 @@ def test_every_step_is_predicted_within_15_percent_from_the_curves(context):
     assert {row["batch"] for row in rows} >= {1, 2, 4, 8, 16, 32, 64}
     for row in rows:
         assert abs(row["predicted_ms"] / row["measured_ms"] - 1) <= 0.15, row
+
+
+def test_decision_14_names_how_far_both_predictions_lie_from_the_steps():
+    words = " ".join((Path(__file__).parents[2] / "docs" / "decisions.md").read_text(encoding="utf-8").split())
+    steps = [row for row in RESULT["rows"] if row["case"].startswith("step")]
+    plain = [row["plain_reads_ms"] / row["ours"] for row in steps]
+    assert f"predicted from plain reads alone lies at {min(plain):.2f} to {max(plain):.2f} of what an H200 takes" in words
+    furthest = max(abs(row["peer"] / row["ours"] - 1) for row in steps)
+    assert f"a step is predicted to within {math.ceil(100 * furthest)}%" in words
 
 
 def test_steps_take_20_to_35_percent_longer_than_the_floor_and_the_rest_is_below_10():
