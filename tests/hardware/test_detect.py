@@ -33,6 +33,7 @@ OTHERS = [  # another card, a slice of one, or fewer units under a known name
     ("NVIDIA H100", 132, 85_000_000_000),
     ("NVIDIA H100 80GB HBM3 MIG 1g.10gb", 16, 10_000_000_000),
     ("NVIDIA H100 80GB HBM3", 16, 10_000_000_000),
+    ("NVIDIA H100 80GB HBM3", 114, 85_000_000_000),
     ("NVIDIA H100 80GB HBM3", 132, 64 * GIB),
     ("NVIDIA A100-SXM-64GB", 124, 68_000_000_000),
     ("NVIDIA A100-SXM4-40GB", 108, 85_000_000_000),

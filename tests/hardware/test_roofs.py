@@ -8,7 +8,7 @@ import pytest
 from benchmarks.roofs import rows_of
 from course_lib import hardware
 from course_lib.hardware import Roof, Roofs, roofs_cache, roofs_from_recorded, roofs_measure
-from course_lib.hardware.roofs import measured_roofs, size_from_words, size_words
+from course_lib.hardware.roofs import PRODUCTS, measured_roofs, size_from_words, size_words
 
 ROOFS = Roofs(
     device="NVIDIA H200", driver="580.1", torch="2.11.0", triton="3.6.0", date="2026-11-29T20:00:00+00:00",
@@ -115,6 +115,42 @@ def test_the_best_way_is_the_one_with_the_highest_median():
     seconds = {"steady": (2.0, 2.0, 2.0), "lucky once": (1.0, 4.0, 4.0), "slow": (5.0, 5.0, 5.0)}
     roof = roofs_measure.best_roof([(name, lambda name=name: name) for name in seconds], 8.0, lambda call: seconds[call()])
     assert roof == Roof(4.0, 4.0, 4.0, "steady")
+
+
+def test_a_copy_counts_its_bytes_twice_and_a_read_once(monkeypatch):
+    """2 GB in a millisecond: 2000 GB/s read, and 4000 GB/s read and written."""
+    counted = {}
+
+    class Enough(Exception):
+        pass
+
+    def no_product(*_):
+        raise Enough
+
+    def streams(name, *given):
+        counted[name] = real(name, *given).median
+
+    real = roofs_measure._streams
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr(roofs_measure, "setting", lambda: HERE)
+    monkeypatch.setattr(roofs_measure, "_seconds", lambda call: (1e-3, 1e-3, 1e-3))
+    for ways in ("_copies", "_reads"):
+        monkeypatch.setattr(roofs_measure, ways, lambda: (2 * 10**9, [("some way", lambda: None)]))
+    monkeypatch.setattr(roofs_measure, "_streams", streams)
+    monkeypatch.setattr(roofs_measure, "_product", no_product)
+    with pytest.raises(Enough):
+        roofs_measure.measure_roofs(None)
+    assert counted == pytest.approx({"copy": 4000.0, "read": 2000.0})
+
+
+@pytest.mark.parametrize(("capability", "lacks"), [
+    ((7, 5), {"bf16", "fp8"}), ((8, 0), {"fp8"}), ((8, 6), {"fp8"}), ((8, 9), set()), ((9, 0), set()),
+])  # fmt: skip
+def test_a_product_that_the_device_lacks_is_said_to_be_lacking(capability, lacks, monkeypatch):
+    monkeypatch.setattr("torch.cuda.get_device_capability", lambda: capability)
+    monkeypatch.setattr("torch.cuda.get_device_name", lambda: "this GPU")
+    said = {kind: roofs_measure._lacks(kind) for kind in PRODUCTS}
+    assert {kind: text for kind, text in said.items() if text} == {kind: f"this GPU has no {kind} arithmetic" for kind in lacks}
 
 
 def test_the_curve_has_three_sizes_an_octave_then_one_and_all_are_whole_pages():

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from course_lib.hardware import spec
-from course_lib.roofline import LLAMA_3_8B, LLAMA_3_70B
+from course_lib.roofline import LLAMA_3_8B, LLAMA_3_70B, context_limit
 from course_lib.roofline.sweep import context_limits, curve_seconds, predict_sweep
 
 
@@ -55,6 +55,7 @@ def test_context_limits_are_the_golden_ones(model, gpu, tokens):
         f64(sheet.bf16_tflops * 1e3 / sheet.hbm_gb_per_s),
     )  # fmt: skip
     assert round(float(limit)) == tokens
+    assert float(limit) == pytest.approx(context_limit(model, sheet.ridge_flops_per_byte()))  # the same, of plain numbers
 
 
 @pytest.mark.parametrize(("group", "ridge", "finite"), [(8.0, 8.0, False), (8.0, 8.01, True), (242.0, 206.1, False)])

@@ -44,6 +44,10 @@ def test_what_the_roadmap_names_is_there_but_not_its_token_to_bandwidth_ratio():
         metric("tbr")
 
 
+def test_the_99th_percentile_of_few_values_is_the_largest():
+    assert [formulas.p99(range(count)) for count in (1, 50, 99, 100, 101)] == [0, 49, 98, 98, 99]
+
+
 def test_a_single_token_has_no_tpot_and_nothing_shared_has_no_rate():
     assert formulas.tpot_seconds([1.0]) is None
     assert formulas.per_token(5.0, 0) is None

@@ -28,6 +28,16 @@ def test_more_samples_and_a_lower_level_make_it_narrower():
     assert width["half"] < width["few"]
 
 
+def test_its_ends_cut_off_as_much_as_the_level_leaves_out():
+    """The mean of 100 normal values moves by 1 / 10: 95% of the draws lie within 1.96 of it to either side, 90% within 1.645."""
+    draw = random.Random(7)
+    samples = [draw.gauss(0, 1) for _ in range(100)]
+    error = statistics.stdev(samples) / 10
+    for level, reach in ((0.95, 1.960), (0.90, 1.645), (0.5, 0.674)):
+        low, high = bootstrap_interval(samples, level=level, statistic=statistics.fmean)
+        assert (high - low) / 2 == pytest.approx(reach * error, rel=0.08)  # an end of 1000 draws is off by some 4%
+
+
 def test_it_is_deterministic_and_speaks_of_the_statistic_that_is_asked_for():
     samples = (3.0, 1.0, 2.0, 8.0, 2.5)
     assert bootstrap_interval(samples) == bootstrap_interval(samples) == Timing(samples).interval()

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_lib.timing import l2_flusher, paired_ratio, time_calls, time_in_graph
+from course_lib.timing import Timing, l2_flusher, paired_ratio, pairs, time_calls, time_in_graph
 
 from .simulated import SimulatedQueue
 
@@ -97,6 +97,19 @@ def test_pairs_alternate_and_a_machine_that_slows_down_favours_nobody():
         paired_ratio(lambda: "ours", lambda: "peer", rounds=1, measure=measure)
 
 
+def test_a_pair_is_timed_with_a_cold_cache_unless_asked_otherwise(monkeypatch):
+    def timed(call, *, before, **_):
+        before()
+        call()
+        return Timing((1e-6,))
+
+    did = []
+    monkeypatch.setattr(pairs, "l2_flusher", lambda: lambda: did.append("flush"))
+    monkeypatch.setattr(pairs, "time_calls", timed)
+    paired_ratio(lambda: did.append("ours"), lambda: did.append("peer"), rounds=2)
+    assert did == ["flush", "ours", "flush", "peer", "flush", "peer", "flush", "ours"]
+
+
 def test_a_flush_writes_four_times_the_cache_and_changes_nothing_else(monkeypatch):
     made, empty = [], torch.empty
 
@@ -107,10 +120,11 @@ def test_a_flush_writes_four_times_the_cache_and_changes_nothing_else(monkeypatc
     other = torch.arange(1000)
     monkeypatch.setattr(torch, "empty", seen)
     flush = l2_flusher(cache_bytes=1001, device="cpu")
-    buffer = made[0].fill_(7.0)
+    buffer, largest = made[0].fill_(7.0), made[1].fill_(7.0)
     flush()
     assert buffer.numel() * 4 >= 4 * 1001
     assert not buffer.any()
+    assert largest == 0  # of the zeros: they were read again, so no written line is left for the timed kernel to evict
     assert torch.equal(other, torch.arange(1000))
     with pytest.raises(ValueError, match="cache_bytes must be positive, got 0"):
         l2_flusher(cache_bytes=0, device="cpu")
