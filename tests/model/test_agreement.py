@@ -102,9 +102,10 @@ def test_greedy_with_a_cache_writes_what_whole_passes_write(pair):
 
 
 def test_prompts_take_every_document_first():
-    assert prompts_of([[1, 2, 3], [4, 5, 6, 7, 8], [9]], 4, 2, mark=0) == [[0, 1], [0, 4], [0, 9], [2, 3]]
+    documents = [[1, 2, 3, 10], [4, 5, 6, 7, 8], [9]]  # behind the first one's mark two pieces, and half of one
+    assert prompts_of(documents, 4, 2, mark=0) == [[0, 1], [0, 4], [0, 9], [2, 3]]
     with pytest.raises(ValueError, match=r"hold 6 pieces .* give more text"):
-        prompts_of([[1, 2, 3], [4, 5, 6, 7, 8], [9]], 7, 2, mark=0)
+        prompts_of(documents, 7, 2, mark=0)
 
 
 def test_what_has_no_meaning_is_refused():

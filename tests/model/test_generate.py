@@ -74,6 +74,9 @@ def test_a_row_ends_at_its_stop_token_and_the_others_go_on():
         mine = [new for new in made if new.row == row]
         assert [new.token for new in mine] == of(free, row)[: 10 if place is None else place + 1]
         assert [new.ended for new in mine] == [""] * (len(mine) - 1) + ["length" if place is None else "stop"]
+    for new in made:  # what has ended is kept, and grows no more
+        held = sum(len(ids) + min(new.index, 10 if first[row] is None else first[row]) for row, ids in enumerate(PROMPTS))
+        assert new.kv_bytes == held * model.config.kv_bytes_per_token(8)
 
 
 def test_nothing_is_made_after_all_have_ended():

@@ -180,7 +180,10 @@ def test_tokenizers_that_do_not_fit_are_refused(checkpoint):
     file.write_text(json.dumps(whole)[:-50])
     refused(checkpoint, "is no JSON")
     library = LibraryTokenizer.from_str(json.dumps(whole))
-    library.add_tokens([f"more{i}" for i in range(90)])
+    library.add_tokens([f"more{i}" for i in range(340 - library.get_vocab_size())])
+    library.save(str(file))
+    assert load_checkpoint(checkpoint)[1].vocab == 340
+    library.add_tokens(["one more"])
     library.save(str(file))
     refused(checkpoint, "and the model's embedding has rows for 0 to 339; take tokenizer.json and weights of one release")
 
