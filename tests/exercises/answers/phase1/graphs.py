@@ -1,68 +1,14 @@
-"""Answers to exercise 1.9. Each function stands alone: its source is also judged in a process of its own."""
+"""Answers to exercise 1.9. The source of each can be had alone: it is also judged in a process of its own."""
 
 import torch
+
+from ..spoiling import spoiled
 
 REPLAYS, BUCKETS, CAPTURES, LAUNCHES = "replays", "buckets", "captures", "launches"
 ALL = {REPLAYS, BUCKETS, CAPTURES, LAUNCHES}
 
 
-def every_kernel_by_hand(cuda, step, example, buckets):
-    return step
-
-
-def no_warm_up(cuda, step, example, buckets):
-    graphs = {}
-    for rows in buckets:
-        x, graph = example.new_zeros(rows, example.shape[1]), cuda.CUDAGraph()
-        with cuda.graph(graph):
-            out = step(x)
-        graphs[rows] = graph, x, out
-    return lambda x: graphs[len(x)][2]
-
-
-def never_copies_in(cuda, step, example, buckets):
-    graphs = {}
-    for rows in buckets:
-        x, graph = example.new_zeros(rows, example.shape[1]), cuda.CUDAGraph()
-        step(x)
-        with cuda.graph(graph):
-            out = step(x)
-        graphs[rows] = graph, out
-
-    def run(x):
-        fitting = [rows for rows in graphs if rows >= len(x)]
-        if not fitting:
-            return step(x)
-        graph, out = graphs[min(fitting)]
-        graph.replay()
-        return out[: len(x)].clone()
-
-    return run
-
-
-def name_bound_anew(cuda, step, example, buckets):
-    """static = x: the name points elsewhere, the graph does not."""
-    graphs = {}
-    for rows in buckets:
-        static, graph = example.new_zeros(rows, example.shape[1]), cuda.CUDAGraph()
-        step(static)
-        with cuda.graph(graph):
-            out = step(static)
-        graphs[rows] = [graph, static, out]
-
-    def run(x):
-        fitting = [rows for rows in graphs if rows >= len(x)]
-        if not fitting:
-            return step(x)
-        kept = graphs[min(fitting)]
-        kept[1] = x
-        kept[0].replay()
-        return kept[2][: len(x)].clone()
-
-    return run
-
-
-def hands_out_its_own_memory(cuda, step, example, buckets):
+def one_graph_a_bucket(cuda, step, example, buckets):
     graphs = {}
     for rows in buckets:
         static, graph = example.new_zeros(rows, example.shape[1]), cuda.CUDAGraph()
@@ -78,257 +24,7 @@ def hands_out_its_own_memory(cuda, step, example, buckets):
         graph, static, out = graphs[min(fitting)]
         static[: len(x)].copy_(x)
         graph.replay()
-        return out[: len(x)]
-
-    return run
-
-
-def captured_when_first_needed(cuda, step, example, buckets):
-    graphs = {}
-
-    def run(x):
-        fitting = [rows for rows in buckets if rows >= len(x)]
-        if not fitting:
-            return step(x)
-        rows = min(fitting)
-        if rows not in graphs:
-            static, graph = example.new_zeros(rows, example.shape[1]), cuda.CUDAGraph()
-            step(static)
-            with cuda.graph(graph):
-                out = step(static)
-            graphs[rows] = graph, static, out
-        graph, static, out = graphs[rows]
-        static[: len(x)].copy_(x)
-        graph.replay()
         return out[: len(x)].clone()
-
-    return run
-
-
-def only_the_largest_bucket(cuda, step, example, buckets):
-    rows = max(buckets)
-    static, graph = example.new_zeros(rows, example.shape[1]), cuda.CUDAGraph()
-    step(static)
-    with cuda.graph(graph):
-        out = step(static)
-
-    def run(x):
-        if len(x) > rows:
-            return step(x)
-        static[: len(x)].copy_(x)
-        graph.replay()
-        return out[: len(x)].clone()
-
-    return run
-
-
-def all_rows_of_the_bucket(cuda, step, example, buckets):
-    graphs = {}
-    for rows in buckets:
-        static, graph = example.new_zeros(rows, example.shape[1]), cuda.CUDAGraph()
-        step(static)
-        with cuda.graph(graph):
-            out = step(static)
-        graphs[rows] = graph, static, out
-
-    def run(x):
-        fitting = [rows for rows in graphs if rows >= len(x)]
-        if not fitting:
-            return step(x)
-        graph, static, out = graphs[min(fitting)]
-        static[: len(x)].copy_(x)
-        graph.replay()
-        return out.clone()
-
-    return run
-
-
-def first_bucket_in_the_list(cuda, step, example, buckets):
-    graphs = {}
-    for rows in buckets:
-        static, graph = example.new_zeros(rows, example.shape[1]), cuda.CUDAGraph()
-        step(static)
-        with cuda.graph(graph):
-            out = step(static)
-        graphs[rows] = graph, static, out
-
-    def run(x):
-        fitting = [rows for rows in sorted(graphs, reverse=True) if rows >= len(x)]
-        if not fitting:
-            return step(x)
-        graph, static, out = graphs[fitting[0]]
-        static[: len(x)].copy_(x)
-        graph.replay()
-        return out[: len(x)].clone()
-
-    return run
-
-
-def strictly_larger_bucket(cuda, step, example, buckets):
-    """Off by one: a batch of 4 does not fit into a bucket of 4."""
-    graphs = {}
-    for rows in buckets:
-        static, graph = example.new_zeros(rows, example.shape[1]), cuda.CUDAGraph()
-        step(static)
-        with cuda.graph(graph):
-            out = step(static)
-        graphs[rows] = graph, static, out
-
-    def run(x):
-        fitting = [rows for rows in graphs if rows > len(x)]
-        if not fitting:
-            return step(x)
-        graph, static, out = graphs[min(fitting)]
-        static[: len(x)].copy_(x)
-        graph.replay()
-        return out[: len(x)].clone()
-
-    return run
-
-
-def nothing_for_a_larger_batch(cuda, step, example, buckets):
-    graphs = {}
-    for rows in buckets:
-        static, graph = example.new_zeros(rows, example.shape[1]), cuda.CUDAGraph()
-        step(static)
-        with cuda.graph(graph):
-            out = step(static)
-        graphs[rows] = graph, static, out
-
-    def run(x):
-        graph, static, out = graphs[min(rows for rows in graphs if rows >= len(x))]
-        static[: len(x)].copy_(x)
-        graph.replay()
-        return out[: len(x)].clone()
-
-    return run
-
-
-def row_by_row(cuda, step, example, buckets):
-    graphs = {}
-    for rows in buckets:
-        static, graph = example.new_zeros(rows, example.shape[1]), cuda.CUDAGraph()
-        step(static)
-        with cuda.graph(graph):
-            out = step(static)
-        graphs[rows] = graph, static, out
-
-    def run(x):
-        fitting = [rows for rows in graphs if rows >= len(x)]
-        if not fitting:
-            return step(x)
-        graph, static, out = graphs[min(fitting)]
-        for row, values in enumerate(x):
-            static[row].copy_(values)
-        graph.replay()
-        return out[: len(x)].clone()
-
-    return run
-
-
-def replayed_and_run_as_well(cuda, step, example, buckets):
-    """Right results from the step itself, with a replay for show."""
-    graphs = {}
-    for rows in buckets:
-        static, graph = example.new_zeros(rows, example.shape[1]), cuda.CUDAGraph()
-        step(static)
-        with cuda.graph(graph):
-            step(static)
-        graphs[rows] = graph
-
-    def run(x):
-        fitting = [rows for rows in graphs if rows >= len(x)]
-        if fitting:
-            graphs[min(fitting)].replay()
-        return step(x)
-
-    return run
-
-
-def zeros(cuda, step, example, buckets):
-    return lambda x: torch.zeros_like(x)
-
-
-def the_input(cuda, step, example, buckets):
-    return lambda x: x.clone()
-
-
-def made_inside_the_capture(cuda, step, example, buckets):
-    """The graph fills its own input with zeros, at every replay."""
-    graphs = {}
-    for rows in buckets:
-        graph = cuda.CUDAGraph()
-        step(example.new_zeros(rows, example.shape[1]))
-        with cuda.graph(graph):
-            static = example.new_zeros(rows, example.shape[1])
-            out = step(static)
-        graphs[rows] = graph, static, out
-
-    def run(x):
-        fitting = [rows for rows in graphs if rows >= len(x)]
-        if not fitting:
-            return step(x)
-        graph, static, out = graphs[min(fitting)]
-        static[: len(x)].copy_(x)
-        graph.replay()
-        return out[: len(x)].clone()
-
-    return run
-
-
-def one_graph_for_all(cuda, step, example, buckets):
-    """A second capture into the same graph is an error, on CUDA too; one bucket alone would work."""
-    graph, held = cuda.CUDAGraph(), {}
-    for rows in [*buckets, *buckets]:
-        static = example.new_zeros(rows, example.shape[1])
-        step(static)
-        with cuda.graph(graph):
-            held[rows] = static, step(static)
-    return step
-
-
-def always_float32(cuda, step, example, buckets):
-    """The dtype of the example is lost; step meets float64 weights with it."""
-    graphs = {}
-    for rows in buckets:
-        static, graph = torch.zeros(rows, example.shape[1]), cuda.CUDAGraph()
-        if example.dtype == torch.float64:
-            static = static.double()
-        step(static)
-        with cuda.graph(graph):
-            out = step(static).float()
-        graphs[rows] = graph, static, out
-
-    def run(x):
-        fitting = [rows for rows in graphs if rows >= len(x)]
-        if not fitting:
-            return step(x)
-        graph, static, out = graphs[min(fitting)]
-        static[: len(x)].copy_(x)
-        graph.replay()
-        return out[: len(x)].clone()
-
-    return run
-
-
-def into_the_input(cuda, step, example, buckets):
-    """The result stays, and the caller's x is gone."""
-    graphs = {}
-    for rows in buckets:
-        static, graph = example.new_zeros(rows, example.shape[1]), cuda.CUDAGraph()
-        step(static)
-        with cuda.graph(graph):
-            out = step(static)
-        graphs[rows] = graph, static, out
-
-    def run(x):
-        fitting = [rows for rows in graphs if rows >= len(x)]
-        if not fitting:
-            return step(x)
-        graph, static, out = graphs[min(fitting)]
-        static[: len(x)].copy_(x)
-        graph.replay()
-        return x.copy_(out[: len(x)])
 
     return run
 
@@ -523,6 +219,74 @@ def begun_and_ended_by_hand(cuda, step, example, buckets):
     return run
 
 
+def every_kernel_by_hand(cuda, step, example, buckets):
+    return step
+
+
+def captured_when_first_needed(cuda, step, example, buckets):
+    graphs = {}
+
+    def run(x):
+        fitting = [rows for rows in buckets if rows >= len(x)]
+        if not fitting:
+            return step(x)
+        rows = min(fitting)
+        if rows not in graphs:
+            static, graph = example.new_zeros(rows, example.shape[1]), cuda.CUDAGraph()
+            step(static)
+            with cuda.graph(graph):
+                out = step(static)
+            graphs[rows] = graph, static, out
+        graph, static, out = graphs[rows]
+        static[: len(x)].copy_(x)
+        graph.replay()
+        return out[: len(x)].clone()
+
+    return run
+
+
+def zeros(cuda, step, example, buckets):
+    return lambda x: torch.zeros_like(x)
+
+
+def the_input(cuda, step, example, buckets):
+    return lambda x: x.clone()
+
+
+def one_graph_for_all(cuda, step, example, buckets):
+    """A second capture into the same graph is an error, on CUDA too; one bucket alone would work."""
+    graph, held = cuda.CUDAGraph(), {}
+    for rows in [*buckets, *buckets]:
+        static = example.new_zeros(rows, example.shape[1])
+        step(static)
+        with cuda.graph(graph):
+            held[rows] = static, step(static)
+    return step
+
+
+WARM_UP, FRESH = "        step(static)\n        with", "example.new_zeros(rows, example.shape[1])"
+CAPTURE, COPY_IN, RESULT = "with cuda.graph(graph):", "static[: len(x)].copy_(x)", "out[: len(x)].clone()"
+BEYOND = "        if not fitting:\n            return step(x)\n"
+ONE_BY_ONE = "for row, values in enumerate(x):\n            static[row].copy_(values)"
+MADE_INSIDE = ((f"static, graph = {FRESH}, cuda", "graph = cuda"), ("step(static)\n        with", f"step({FRESH})\n        with"),
+               (CAPTURE, f"{CAPTURE}\n            static = {FRESH}"))  # fmt: skip
+
+no_warm_up = spoiled(one_graph_a_bucket, "no_warm_up", (WARM_UP, "        with"))
+made_inside_the_capture = spoiled(one_graph_a_bucket, "made_inside_the_capture", *MADE_INSIDE)  # zeros again at every replay
+always_float32 = spoiled(one_graph_a_bucket, "always_float32", ("out = step(static)", "out = step(static).float()"))
+only_the_largest_bucket = spoiled(one_graph_a_bucket, "only_the_largest_bucket", ("in buckets:", "in [max(buckets)]:"))
+first_bucket_in_the_list = spoiled(one_graph_a_bucket, "first_bucket_in_the_list", ("min(fitting)", "fitting[0]"))
+largest_bucket_for_all = spoiled(one_graph_a_bucket, "largest_bucket_for_all", ("min(fitting)", "max(fitting)"))
+strictly_larger_bucket = spoiled(one_graph_a_bucket, "strictly_larger_bucket", ("rows >= len(x)", "rows > len(x)"))
+nothing_for_a_larger_batch = spoiled(one_graph_a_bucket, "nothing_for_a_larger_batch", (BEYOND, ""))
+never_copies_in = spoiled(one_graph_a_bucket, "never_copies_in", (f"        {COPY_IN}\n", ""))
+name_bound_anew = spoiled(one_graph_a_bucket, "name_bound_anew", (COPY_IN, "static = x"))  # the graph does not look at names
+row_by_row = spoiled(one_graph_a_bucket, "row_by_row", (COPY_IN, ONE_BY_ONE))
+replayed_and_run_as_well = spoiled(one_graph_a_bucket, "replayed_and_run_as_well", (RESULT, "step(x)"))  # a replay for show
+hands_out_its_own_memory = spoiled(one_graph_a_bucket, "hands_out_its_own_memory", (RESULT, "out[: len(x)]"))
+all_rows_of_the_bucket = spoiled(one_graph_a_bucket, "all_rows_of_the_bucket", (RESULT, "out.clone()"))
+into_the_input = spoiled(one_graph_a_bucket, "into_the_input", (RESULT, "x.copy_(out[: len(x)])"))
+
 WRONG = [
     (every_kernel_by_hand, ALL),
     (never_copies_in, {REPLAYS, BUCKETS}),
@@ -533,6 +297,7 @@ WRONG = [
     (only_the_largest_bucket, {BUCKETS, CAPTURES}),
     (all_rows_of_the_bucket, {BUCKETS}),
     (first_bucket_in_the_list, {BUCKETS}),
+    (largest_bucket_for_all, {BUCKETS}),
     (strictly_larger_bucket, {REPLAYS, BUCKETS, LAUNCHES}),
     (nothing_for_a_larger_batch, {BUCKETS, CAPTURES}),
     (row_by_row, {LAUNCHES}),
@@ -545,6 +310,7 @@ WRONG = [
     (into_the_input, {REPLAYS, BUCKETS}),
 ]
 RIGHT = [
+    one_graph_a_bucket,
     as_the_torch_manual_does,
     a_class_with_bisect,
     padded_with_zeros,
