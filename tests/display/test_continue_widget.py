@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from course_lib.display import continue_widget
-from course_lib.display.continuation import readable
+from course_lib.display.continuation import Continuation, Shown, readable
 from course_lib.display.continuation_view import continuation_html, continuation_text
 from course_lib.display.continue_widget import continue_text
 from course_lib.model import Decoder, ModelConfig, Sampling, generate
@@ -67,6 +67,12 @@ def test_it_shows_the_models_own_continuation_with_probabilities(model):
         share = "<1%" if new.probability < 0.005 else f"{new.probability:.0%}"
         assert f'title="{share}  of '.replace("<", "&lt;") in page
     assert seen(page).count("← chosen") == 1
+
+
+def test_the_time_of_a_token_leaves_out_the_step_that_read_the_prompt():
+    steps = [Shown("a", "a", 0.5, (), seconds, 1, 1) for seconds in (9.0, 1.0, 2.0, 4.0)]
+    assert Continuation("m", "a CPU", "x", 5, steps).token_seconds == 2.0
+    assert Continuation("m", "a CPU", "x", 5, steps[:1]).token_seconds is None
 
 
 def test_it_says_what_a_step_reads_and_in_what_time(model):

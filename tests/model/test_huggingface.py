@@ -86,6 +86,15 @@ def test_a_config_as_releases_before_transformers_5_wrote_it_means_the_same(kind
     assert load_checkpoint(old)[0].config == load_checkpoint(folder)[0].config
 
 
+def test_rope_scaling_wins_where_rope_parameters_are_given_too():
+    sizes = {"vocab_size": 9, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4, "intermediate_size": 8}
+    llama3 = {"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+              "original_max_position_embeddings": 64}  # fmt: skip
+    both = {"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}, "rope_scaling": llama3}
+    config = config_of(sizes | {"model_type": "llama"} | both, "x")
+    assert (config.rope_theta, config.rope_scaling.factor) == (5e5, 8.0)
+
+
 def test_what_config_json_leaves_out_has_the_familys_usual_value():
     sizes = {"vocab_size": 9, "hidden_size": 64, "num_hidden_layers": 30, "num_attention_heads": 4, "intermediate_size": 8}
     kinds = ("llama", "mistral", "qwen2", "qwen3")

@@ -3,10 +3,12 @@
 import hashlib
 import io
 import json
+import lzma
 import re
 import tarfile
 import zipfile
 
+import numpy as np
 import pytest
 
 from course_lib.model import held_out
@@ -101,7 +103,9 @@ def test_packed_tokens_give_back_every_document_and_prose_twice(tokenized, monke
     found = []
     for row in description["shards"]:
         ids = shards.read_shard(folder / row["file"])
-        assert ids.dtype.itemsize == 2
+        with lzma.open(folder / row["file"]) as file:  # as README.md promises it to whoever reads the file without us
+            assert ids.tolist() == np.frombuffer(file.read(), dtype="<u2").tolist()
+        assert max(ids) < tokenizer.vocab
         assert ids[-1] == Tokenizer.END
         found += [tokenizer.decode(map(int, part)) for part in split(ids)]
     kept = prepare.documents(tokenized)
@@ -146,6 +150,13 @@ def test_a_damaged_shard_is_noticed(tokenized):
 
 
 def test_shards_beyond_the_limit_are_refused(tokenized, monkeypatch):
+    shards.run(tokenized, (held_out.HeldOutText("x", module(7)),))
+    packed = sum(path.stat().st_size for path in (tokenized / "shards").glob("*.xz"))
+    monkeypatch.setattr(shards, "LIMIT_BYTES", packed)
+    shards.check(tokenized / "shards")
+    monkeypatch.setattr(shards, "LIMIT_BYTES", packed - 1)
+    with pytest.raises(AssertionError, match="the shards take"):
+        shards.check(tokenized / "shards")
     monkeypatch.setattr(shards, "LIMIT_BYTES", 100)
     with pytest.raises(RuntimeError, match="lower BUDGET_BYTES"):
         shards.run(tokenized, (held_out.HeldOutText("x", module(7)),))

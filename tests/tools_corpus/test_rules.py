@@ -92,6 +92,16 @@ def test_the_first_of_two_copies_stays():
     assert seen.drop(b"\n".join(lines[:14] + new[:6])) == ""  # 14 of 20
 
 
+def test_a_few_lines_do_not_make_a_duplicate():
+    """Three lines are met again by chance, and of a file of short lines there is nothing to compare."""
+    seen = Duplicates()
+    lines = [b"from __future__ import annotations", b"import collections.abc", b"import dataclasses", b"import contextlib"]
+    assert seen.drop(b"\n".join([*lines, b"x = 1"])) == ""
+    assert seen.drop(b"\n".join([*lines[:3], b"y = 2"])) == ""
+    assert seen.drop(b"z = 3\n" * 9) == ""
+    assert seen.drop(b"\n".join([*lines, b"w = 4"])) == "near duplicate"
+
+
 def test_what_is_dropped_is_not_remembered():
     seen = Duplicates()
     old = [b"an old line with the number %d in it" % i for i in range(30)]
@@ -148,6 +158,8 @@ def test_only_the_lines_that_state_the_licence_are_read():
         ("a.py", b"import matplotlib as mpl\n" + CODE, ""),
         ("a.py", b"class ShardingPlan:\n    pass\n" + CODE, ""),
         ("a.py", CODE * 20 + b"# GPL is far below the head\n", ""),
+        ("a.py", b"x" * 2996 + b" GPL", "licence word"),
+        ("a.py", b"x" * 2997 + b" GPL", ""),
         ("a.py", CODE * 20 + b"# https://stackoverflow.com/a/123\n", "answers site"),
         ("a.py", b"# Copyright X. All rights reserved. BSD.\n" + CODE, ""),
     ],

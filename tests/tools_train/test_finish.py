@@ -79,7 +79,8 @@ def test_the_card_shows_models_scores_curve_data_and_limits(finished):
     other["settings"] = {**facts["settings"], "teacher": "tiny.safetensors", "distil_share": 0.5}
     text = card([facts, other], MANIFEST)
     for said in (
-        "| tiny | 90,496 |", "| unknown | 8 | hhhhhhhhhhhh | not packed | not scored |",
+        "| tiny | 90,496 |", "2 heads, MLP 128 | 256 |",  # 2 layers * 2 * 1 KV head * 32 values * 2 bytes
+         "| unknown | 8 | hhhhhhhhhhhh | not packed | not scored |",
         "| 3.12.1 | 8 | iiiiiiiiiiii | not packed | not scored | not scored |",
         "Limits of use",
         "| django | 5.2.19 | BSD-3-Clause | 3000 | 22100000 |", "50% of its loss from tiny.safetensors", "its teacher's part",

@@ -7,9 +7,10 @@ import pytest
 import torch
 
 from tools.train import checkpoint, loop
-from tools.train.build import build
+from tools.train.build import build, fresh
 from tools.train.finish import progress_of
 from tools.train.loop import Progress, Settings, fitting_steps, train, validation_loss
+from tools.train.optimise import Optimiser
 
 from .small import TINY, TINY_MLA, bigram_nats, corpus, text_bytes
 
@@ -161,6 +162,12 @@ def test_the_model_computes_with_its_masters_rounded(tmp_path, tokens):
     run.optimiser.step(1.0)
     after = masters(run)
     assert all(not after[name].equal(before[name]) for name in before)  # the masters keep the small step
+
+
+def test_a_model_in_bfloat16_has_float32_masters_too():
+    model = fresh(TINY, 0, torch.device("cpu")).bfloat16()
+    optimiser = Optimiser(model, muon_rate=0.02, adam_rate=0.004, weight_decay=0.01)
+    assert {master.dtype for master in optimiser.masters.values()} == {torch.float32}
 
 
 def test_the_curve_of_a_long_run_is_thinned_to_means(tmp_path, tokens):
