@@ -64,6 +64,7 @@ WRONG = [  # (question, answer, a part of what is said)
     ("softmax", (1, 2, 5), "exponentials"),
     ("softmax", (1 / 3, 1 / 3, 1 / 3), "ln 2"),
     ("softmax", (0.125, 0.25), "ln 2"),
+    ("softmax", (0.125, 0.25, 0.61), "ln 2"),
     ("overflow", (0.5, 0.5), "first"),
     ("overflow", (float("nan"), 1.0), "second"),
     ("attend", lambda q, k, v: (q @ k.mT).softmax(-1) @ v, "scaled"),
@@ -95,6 +96,8 @@ WRONG = [  # (question, answer, a part of what is said)
     ("link", (128, 512), "gigabits"),
     ("link", (63, 15.75), "other way round"),
     ("link", (1, 2), "Transfers"),
+    ("link", (15.75, 32), "Transfers"),
+    ("copies", (0.32, 1.7), "Bytes over"),
 ]
 
 

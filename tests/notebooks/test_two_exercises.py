@@ -17,17 +17,20 @@ SLEEPS = "import time\ntime.sleep(1e9)\n"
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory):
-    """-> (root, rows by student). Cells may run 6 s, and judged answers 3 s for all their cases."""
+    """-> (root, rows by student). Who never ends gets 3 s for a cell and 2 s for judged answers, who solved it what all get."""
     root = tmp_path_factory.mktemp("two")
-    with planted(RIDGE, SCALED, seconds=3.0), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(config, "CELL_SECONDS", 6)
+    where = root / "grading"
+    with planted(RIDGE, SCALED), pytest.MonkeyPatch.context() as patch:
         patch.delenv("COURSE_RUN_ID", raising=False)
         write_course(root, SETUP + FIRST + SECOND)
-        hand_in(root, "solved")
         hand_in(root, "hangs", source("ex-1-1", HANGS))
         hand_in(root, "sleeps-while-loading", source("ex-1-1", SLEEPS))
-        where = root / "grading"
-        yield root, {row.student: row for row in grade(root, where, submissions(where))}
+        with planted(RIDGE, SCALED, seconds=2.0), pytest.MonkeyPatch.context() as limit:
+            limit.setattr(config, "CELL_SECONDS", 3)
+            rows = grade(root, where, submissions(where))
+        hand_in(root, "solved")
+        rows += grade(root, where, [("solved", PHASE)])
+        yield root, {row.student: row for row in rows}
 
 
 # 1.1: 4 for its check, 1 waits for a GPU. 1.2: 2 for its table, 3 wait for a compiler's report.

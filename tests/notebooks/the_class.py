@@ -144,12 +144,10 @@ STUDENTS = {
         forged_full_marks, source("ex-1-1-check", "4.0"), source("ex-1-1-timed", "1.0"), start="labs"
     ),
     "flood": _full(
-        extra_cells(FLOOD, LONG_LINE, LONG_VALUE, LONG_ERROR), answer("    print('x' * 10_000_000)\n" + RIGHT)
+        extra_cells(FLOOD, LONG_LINE, LONG_VALUE, LONG_ERROR), answer(NOISY + "    print('x' * 10_000_000)\n" + RIGHT)
     ),
-    "noisy": _full(answer(NOISY + RIGHT)),
     "shadows": _full(extra_cells("torch = None; np = 1; sum = max; range = list", before="ex-1-1-check")),
-    "from-elsewhere": _full(_from_elsewhere, _as_markdown, extra_cells(*ASKS)),
-    "ids-of-elsewhere": _full(_ids_of_elsewhere),
+    "from-elsewhere": _full(_from_elsewhere, _as_markdown, extra_cells(*ASKS), _ids_of_elsewhere),
     "copied-cell": _malformed(_changed(_copied_cell)),
     "renamed": _malformed(_renamed),
     "no-json": _malformed(_no_json),

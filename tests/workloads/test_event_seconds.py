@@ -3,6 +3,8 @@
 import pytest
 import torch
 
+from course_lib.workloads import graph_seconds as graph_seconds_module
+from course_lib.workloads import large_product, product_curve, read_curve
 from course_lib.workloads import loop_for as loop_for_module
 from course_lib.workloads.captured import captured
 from course_lib.workloads.event_seconds import event_seconds
@@ -55,6 +57,43 @@ def test_a_captured_call_runs_once_to_warm_up_and_then_only_in_replays(monkeypat
         assert x.tolist() == [2.0, 2.0]
         other()
         assert x.tolist() == [4.0, 4.0]
+
+
+def test_the_seconds_of_a_graph_are_those_of_one_of_its_calls(gpu, monkeypatch):
+    launch, machine = gpu
+    monkeypatch.setattr(graph_seconds_module, "captured", lambda call, warm_up: call)
+    assert graph_seconds([launch] * 4, repeats=2) == pytest.approx([40e-6] * 2, rel=0.05)  # a wait for the host at first
+    assert len(machine.launches) == 4 * (3 + 2)
+
+
+def test_a_read_of_the_curve_is_one_of_those_in_its_graph(gpu, monkeypatch):
+    launch, _ = gpu
+    monkeypatch.setattr(read_curve, "captured", lambda call, warm_up: lambda: [launch() for _ in range(8)])
+    pool, reads = torch.zeros(1024, dtype=torch.int32), read_curve.Reads(4096, (0,) * 8)
+    for seconds in read_curve._graph_seconds(pool, pool, reads, 3, launch):
+        assert seconds == pytest.approx(40e-6, rel=0.01)
+
+
+def test_a_large_product_has_two_operations_for_each_of_its_multiplications(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch, "randn", lambda *shape, device, dtype: torch.zeros(shape, dtype=dtype))
+    monkeypatch.setattr(large_product, "SIZE", 100)
+    monkeypatch.setattr(large_product, "event_seconds", lambda call, repeats: [1e-6] * repeats)
+    assert large_product_tflops(repeats=3) == pytest.approx([2.0] * 3)  # 2e6 FLOP in a microsecond
+
+
+def test_a_point_of_the_product_curve_is_its_weights_bytes_and_the_seconds_of_one_product(monkeypatch):
+    empty = torch.empty
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (3 * 2**22, 2**40))
+    for name in ("randn", "empty"):
+        monkeypatch.setattr(torch, name, lambda *shape, device, dtype: empty(shape, dtype=dtype))
+    monkeypatch.setattr(product_curve, "graph_seconds", lambda calls, repeats: [1e-6 * len(calls)] * 2 + [9e-6 * len(calls)])
+    curve = product_curve.measure_product_curve()
+    assert curve["bytes"] == [2**20, 2**21]  # half of the room is the largest
+    assert curve["seconds"] == [4e-6, 2e-6]  # as many weights of each size as the pool holds
+    assert curve["spread"] == [[4e-6, 36e-6], [2e-6, 18e-6]]
+    assert curve["gb_per_s"] == pytest.approx([2**20 / 4e3, 2**21 / 2e3])
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="says so only without a GPU")

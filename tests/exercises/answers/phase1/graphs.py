@@ -268,6 +268,7 @@ WARM_UP, FRESH = "        step(static)\n        with", "example.new_zeros(rows, 
 CAPTURE, COPY_IN, RESULT = "with cuda.graph(graph):", "static[: len(x)].copy_(x)", "out[: len(x)].clone()"
 BEYOND = "        if not fitting:\n            return step(x)\n"
 ONE_BY_ONE = "for row, values in enumerate(x):\n            static[row].copy_(values)"
+CAPTURE_MORE = "with cuda.graph(cuda.CUDAGraph()):\n            step(static)"
 MADE_INSIDE = ((f"static, graph = {FRESH}, cuda", "graph = cuda"), ("step(static)\n        with", f"step({FRESH})\n        with"),
                (CAPTURE, f"{CAPTURE}\n            static = {FRESH}"))  # fmt: skip
 
@@ -282,7 +283,9 @@ nothing_for_a_larger_batch = spoiled(one_graph_a_bucket, "nothing_for_a_larger_b
 never_copies_in = spoiled(one_graph_a_bucket, "never_copies_in", (f"        {COPY_IN}\n", ""))
 name_bound_anew = spoiled(one_graph_a_bucket, "name_bound_anew", (COPY_IN, "static = x"))  # the graph does not look at names
 row_by_row = spoiled(one_graph_a_bucket, "row_by_row", (COPY_IN, ONE_BY_ONE))
+captures_at_each_call = spoiled(one_graph_a_bucket, "captures_at_each_call", (COPY_IN, f"{COPY_IN}\n        {CAPTURE_MORE}"))
 replayed_and_run_as_well = spoiled(one_graph_a_bucket, "replayed_and_run_as_well", (RESULT, "step(x)"))  # a replay for show
+four_copies = spoiled(one_graph_a_bucket, "four_copies", (RESULT, RESULT + ".clone()" * 3))  # one launch more than may be
 hands_out_its_own_memory = spoiled(one_graph_a_bucket, "hands_out_its_own_memory", (RESULT, "out[: len(x)]"))
 all_rows_of_the_bucket = spoiled(one_graph_a_bucket, "all_rows_of_the_bucket", (RESULT, "out.clone()"))
 into_the_input = spoiled(one_graph_a_bucket, "into_the_input", (RESULT, "x.copy_(out[: len(x)])"))
@@ -294,6 +297,7 @@ WRONG = [
     (no_warm_up, ALL),
     (hands_out_its_own_memory, {REPLAYS, BUCKETS}),
     (captured_when_first_needed, {CAPTURES, LAUNCHES}),
+    (captures_at_each_call, {CAPTURES}),
     (only_the_largest_bucket, {BUCKETS, CAPTURES}),
     (all_rows_of_the_bucket, {BUCKETS}),
     (first_bucket_in_the_list, {BUCKETS}),
@@ -301,6 +305,7 @@ WRONG = [
     (strictly_larger_bucket, {REPLAYS, BUCKETS, LAUNCHES}),
     (nothing_for_a_larger_batch, {BUCKETS, CAPTURES}),
     (row_by_row, {LAUNCHES}),
+    (four_copies, {LAUNCHES}),
     (replayed_and_run_as_well, {REPLAYS, BUCKETS, LAUNCHES}),
     (zeros, ALL),
     (the_input, ALL),

@@ -249,6 +249,8 @@ NEW = 'end = request["prompt_left"] + request["max_output"] - 1'
 NEXT = FITS + "\n                break"
 PASS_OVER = FITS + "\n                room += end\n                blocks += (end + size - 1) // size\n                continue"
 FREE = '(request["prompt_left"] + size - 1) // size > state["free_blocks"]'
+DECODE = '        decode.append(request["id"])\n'
+DECODE_IF_FREE = f'        if request["kv_tokens"] % size or state["free_blocks"] > len(decode):\n    {DECODE}'
 AT_MOST = "min({most} - sum(n for _, n in prefill), request['prompt_left'], tokens)"
 CARRY_ON = 'return {"decode": decode, "prefill": []}'
 
@@ -282,6 +284,8 @@ MORE_WRONG = [  # near kin of those above, tried in tests/exercises/test_schedul
     (slip("batch_of_one", ('decode.append(request["id"])', 'decode = decode or [request["id"]]')), ALL - {PLANS}),
     (slip("decode_before_prompts", first(f"if decode: {CARRY_ON}")), {GOODPUT, THROUGHPUT}),
     (slip("room_for_the_prompt", (FITS, f"if room < 0 or {FREE}:")), {KV}),
+    (slip("whoever_fits_decodes", (FITS, f"if room < 0 or prefill or {FREE} - len(decode):"), (DECODE, DECODE_IF_FREE)),
+     {KV, THROUGHPUT}),
     (slip("half_of_each_answer", (NEW, 'end = request["prompt_left"] + request["max_output"] // 2'),
           (RUNNING, 'end = request["kv_tokens"] + request["output_left"] // 2')), {KV}),
     (slip("weights_ignored", ('(target - engine["weights_ms"])', "target")), {ITL}),
