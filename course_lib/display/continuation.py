@@ -57,10 +57,13 @@ class Run:
     def __init__(self, model: Any, tokenizer: Any, prefix: str, temperature: float = 0.0, seed: int = 0, top: int = 5) -> None:
         """tokenizer: `encode(text) -> ids`, `decode(ids) -> bytes`, and END, where it has one, before and after a document.
 
+        Blanks and line breaks at the end of the prefix are left to the model: a tokenizer has one token for a line break and the
+        indentation after it, so a line break by itself would say that the next line is not indented.
         ValueError where the text is too long for the model or a setting is out of range.
         """
         from ..model import Sampling, generate
 
+        prefix = prefix.rstrip()
         end = getattr(tokenizer, "END", None)
         ids = ([] if end is None else [end]) + list(tokenizer.encode(prefix))
         context = model.config.context

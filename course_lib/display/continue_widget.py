@@ -11,7 +11,7 @@ from .continuation import Run
 from .continuation_view import continuation_html, continuation_text
 from .front_end import someone_can_click
 
-PREFIX = "def mean(values):\n"
+PREFIX = "class Stack:\n    def __init__(self):\n        self.items = []\n\n    def push(self, item):"
 REDRAW_SECONDS = 0.05  # a front end gets no more pictures than it can show
 
 
@@ -22,6 +22,7 @@ def continue_text(
 
     model        a course_lib.model.Decoder
     tokenizer    None: the model's own
+    prefix       blanks and line breaks at its end are left to the model (continuation.Run says why)
     new_tokens   of the continuation it starts with, and of each press of Continue
     ValueError for a text that is too long for the model, or a setting out of range.
     """
@@ -82,7 +83,7 @@ class ContinueView:
 
         w = ipywidgets
         prefix, temperature = self._setting
-        field = w.Textarea(value=prefix, rows=4, layout=w.Layout(width="100%", max_width="980px"))
+        field = w.Textarea(value=prefix, rows=6, layout=w.Layout(width="100%", max_width="980px"))
         field.add_class("jp-mod-monospace")
         buttons = {
             "one": w.Button(description="One token", tooltip="Read all weights once"),

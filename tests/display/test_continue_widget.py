@@ -59,9 +59,9 @@ def parts(box):
 
 
 def test_it_shows_the_models_own_continuation_with_probabilities(model):
-    view = continue_text(model, Bytes(), "x = ", new_tokens=6)
-    made = expected(model, "x = ", 6)
-    assert view.text == "x = " + "".join(new.text for new in made)
+    view = continue_text(model, Bytes(), "x=y", new_tokens=6)
+    made = expected(model, "x=y", 6)
+    assert view.text == "x=y" + "".join(new.text for new in made)
     page = view.html()
     for new in made:
         share = "<1%" if new.probability < 0.005 else f"{new.probability:.0%}"
@@ -76,10 +76,10 @@ def test_the_time_of_a_token_leaves_out_the_step_that_read_the_prompt():
 
 
 def test_it_says_what_a_step_reads_and_in_what_time(model):
-    view = continue_text(model, Bytes(), "x = ", new_tokens=6)
+    view = continue_text(model, Bytes(), "x=y", new_tokens=6)
     weights_kb = 4 * (model.config.params - 257 * 64) / 1e3
     for text in (seen(view.html()), repr(view)):
-        assert "the prompt's 5 tokens in one step of" in text
+        assert "the prompt's 4 tokens in one step of" in text
         assert f"Every step reads all weights once, {weights_kb:.0f} kB, whatever the token" in text
         assert re.search(r"then 5 of [\d.e+]+ m?s each \(median\), \d+ tokens/s", text)
         assert text.count(f"{weights_kb:.0f} kB") == 6 + 1
@@ -96,24 +96,24 @@ def test_what_a_learner_types_is_escaped(model):
 
 
 def test_buttons_go_on_one_token_at_a_time_and_start_again(model):
-    view = continue_text(model, Bytes(), "x = ", new_tokens=4)
+    view = continue_text(model, Bytes(), "x=y", new_tokens=4)
     _, (one, many, again), _, picture = parts(view.widget())
-    texts = ["".join(new.text for new in expected(model, "x = ", count)) for count in (4, 5, 9, 4)]
-    assert view.text == "x = " + texts[0]
+    texts = ["".join(new.text for new in expected(model, "x=y", count)) for count in (4, 5, 9, 4)]
+    assert view.text == "x=y" + texts[0]
     one.click()
-    assert view.text == "x = " + texts[1]
+    assert view.text == "x=y" + texts[1]
     many.click()
-    assert view.text == "x = " + texts[2]
+    assert view.text == "x=y" + texts[2]
     assert "tiny, float32 weights on a CPU" in seen(picture.value)
     again.click()
-    assert view.text == "x = "
+    assert view.text == "x=y"
     many.click()
-    assert view.text == "x = " + texts[3]
+    assert view.text == "x=y" + texts[3]
     assert not any(button.disabled for button in (one, many, again))
 
 
 def test_another_text_or_temperature_begins_anew(model):
-    view = continue_text(model, Bytes(), "x = ", new_tokens=4)
+    view = continue_text(model, Bytes(), "x=y", new_tokens=4)
     field, (one, many, _), heat, _ = parts(view.widget())
     field.value = "def f"
     one.click()
@@ -126,7 +126,7 @@ def test_another_text_or_temperature_begins_anew(model):
 
 
 def test_a_text_that_is_too_long_is_a_sentence_and_not_a_traceback(model, capsys):
-    view = continue_text(model, Bytes(), "x = ", new_tokens=4)
+    view = continue_text(model, Bytes(), "x=y", new_tokens=4)
     before = view.text
     field, (one, _, _), _, picture = parts(view.widget())
     field.value = "y" * 70
@@ -157,7 +157,7 @@ def test_it_stops_where_the_context_or_the_text_ends(model):
 def test_an_exported_page_has_the_same_without_a_widget(model, monkeypatch):
     shown = []
     monkeypatch.setattr("IPython.display.display", shown.append)
-    view = continue_text(model, Bytes(), "x = ", new_tokens=4)
+    view = continue_text(model, Bytes(), "x=y", new_tokens=4)
     view._ipython_display_()
     assert shown[0]._repr_html_() == view.html()
     assert repr(shown[0]) == repr(view)
@@ -174,7 +174,7 @@ def test_an_exported_page_has_the_same_without_a_widget(model, monkeypatch):
 
 def test_the_page_is_drawn_while_it_goes_on(model, monkeypatch):
     monkeypatch.setattr(continue_widget, "REDRAW_SECONDS", 0)
-    view = continue_text(model, Bytes(), "x = ", new_tokens=4)
+    view = continue_text(model, Bytes(), "x=y", new_tokens=4)
     _, (_, many, _), _, picture = parts(view.widget())
     drawn = []
     picture.observe(lambda change: drawn.append(change["new"]), "value")
@@ -183,11 +183,11 @@ def test_the_page_is_drawn_while_it_goes_on(model, monkeypatch):
 
 
 def test_before_the_first_token_there_is_only_the_text(model):
-    view = continue_text(model, Bytes(), "x = ", new_tokens=1)
-    view.start("y = ", 0.0)
+    view = continue_text(model, Bytes(), "x=y", new_tokens=1)
+    view.start("y=g(", 0.0)
     c = view._run.continuation
-    assert seen(continuation_html(c)) == "y = tiny, float32 weights on a CPU."
-    assert continuation_text(c) == "y = \n\ntiny, float32 weights on a CPU."
+    assert seen(continuation_html(c)) == "y=g(tiny, float32 weights on a CPU."
+    assert continuation_text(c) == "y=g(\n\ntiny, float32 weights on a CPU."
 
 
 @pytest.mark.parametrize(("piece", "text"), [
@@ -201,3 +201,10 @@ def test_importing_it_costs_no_torch():
     code = "import sys, course_lib.display.continue_widget; print('torch' in sys.modules, 'ipywidgets' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_the_end_of_a_line_is_left_to_the_model(model):
+    """A line break and the indentation after it are one token: typed by itself, the break would be another token."""
+    typed = continue_text(model, Bytes(), "x=y\n    \n", new_tokens=4)
+    assert typed.text == continue_text(model, Bytes(), "x=y", new_tokens=4).text
+    assert continue_text(model, Bytes(), " \n", new_tokens=2)._run.continuation.prompt_tokens == 1  # the mark alone
