@@ -21,6 +21,7 @@
 # | 8 | What goes into the next step? | 2 h | 10 |
 # | 9 | What if the host is too slow? | 90 min | 8 |
 # | 10 | What did the roadmap get right? | 20 min | none |
+# | 11 | What does one token of a real model cost? | 20 min | none |
 #
 # The hours are our estimate for somebody who works the numbers out on paper; they add up to about fifteen.
 #
@@ -2672,7 +2673,7 @@ EXAMPLE_PEAKS = {"hbm_gb_per_s": 4800.0, "hbm_gb": 141.0}
 #   (20 + 40 + 30) / 2 = 45% of 4800 GB/s, 2160 GB/s. Busy: (50 + 50 + 50) / 2 = 75% of the time.
 # - **Clocks.** Clock and reasons are those of a moment. The power cap at 4 s came after the window: nothing was throttled in it.
 #
-# ### Exercise 1.7: telemetry without self-deception (about 35 lines, 7 points)
+# ### Exercise 1.7: telemetry without self-deception (about 35 lines, 7 points, 1 of them on a GPU)
 #
 # Write `honest_figures`, which makes those figures of any recording. Six points are for recordings with traps in them, and one is for what your
 # function says of this device.
@@ -3423,7 +3424,7 @@ with device:
 # Padding is cheap. In a step that waits for memory, 16 rows take nearly the time of 9, as you saw in section 5. Graphs are not free
 # either: each takes time to capture, when the server starts, and memory of its own.
 #
-# ### Exercise 1.9: CUDA graphs (about 20 lines, 8 points)
+# ### Exercise 1.9: CUDA graphs (about 20 lines, 8 points, 2 of them on a GPU)
 #
 # Write `graphed`. It gets a step and a list of buckets, captures a graph for each bucket, and returns a function `run` that does what
 # `step` does, by replaying.
@@ -3781,6 +3782,148 @@ lab.predict("C001", "C028", "C071")
 # 2. Whose quantity is it, and whose limit is it held against?
 # 3. For which model, precision, batch, context and GPU?
 # 4. Is it above the floor?
+
+# %% [markdown]
+# ## 11. One token, all the weights
+#
+# *About 20 minutes.*
+#
+# So far the models were shapes. This one writes. It has 5.77 million weights, knows Python and little else, and was trained for this
+# course in five minutes on one H200; its card, `course_lib/model/weights/card.md`, says on what, and how well it does. It lies in the
+# repository, so there is nothing to download.
+#
+# It is three orders of magnitude smaller than an 8B model, and its step is the same step: read every weight once, read the KV cache of
+# what was said, write one token. So everything in this phase applies to it.
+#
+# **Before you run the cell**, on paper: 5,770,496 weights of 4 bytes (bfloat16 in the file, float32 in memory, which a CPU multiplies
+# faster). How many MB does a step read? The model has 6 layers with 4 KV heads of 64: how many tokens of context until the cache is
+# as large as the weights?
+
+# %%
+from course_lib.model import load
+
+model = load("course-target", dtype=torch.float32, device="cuda" if torch.cuda.is_available() else "cpu")
+kv_per_token = model.config.kv_bytes_per_token(4)
+print(f"weights read by a step      {model.weight_bytes_per_step / 1e6:6.1f} MB")
+print(f"KV cache, one token         {kv_per_token / 1e3:6.1f} kB, 2 x 6 layers x 4 heads x 64 x 4 bytes")
+print(f"equal at a context of       {model.weight_bytes_per_step / kv_per_token:6.0f} tokens; it was trained on texts of {model.config.context}")
+
+# %% [markdown]
+# Now watch it. Each coloured piece is one token, the darker the surer the model was (point at one to see what it nearly said instead). The
+# table on the right has what the last steps read and how long they took. **One token** reads all weights once, whatever comes out.
+#
+# Type something of your own and press **Continue**. Things to try:
+#
+# - A token that it is sure of against one that it guesses. Which takes longer?
+# - A short text against a long one. Which column changes?
+# - Temperature 1, a few times from the start. What changes in the time? And in the bytes?
+
+# %%
+from course_lib.display.continue_widget import continue_text
+
+continue_text(model)
+
+# %% [markdown]
+# A sure token costs what a hard one costs: the closing bracket at 100% has read every weight, like the name before it. That is the waste
+# that speculation attacks (Phase 4): a small model guesses the easy ones, and the large model reads its weights once for several tokens.
+#
+# ### Is it at its roof?
+#
+# A step cannot be faster than one pass over its bytes, from wherever they lie. The cell measures the median step, the step's matrix
+# products by themselves, and a plain sum over as many bytes as the step reads. **Guess first**: which share of that roof does the step reach?
+
+# %%
+import statistics
+import time
+
+from course_lib.model import generate
+
+
+def best_ms(call):
+    """The fastest of 20, in milliseconds; on a GPU each waits until the device is done."""
+    times = []
+    for _ in range(20):
+        start = time.perf_counter()
+        call()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        times.append(1e3 * (time.perf_counter() - start))
+    return min(times)
+
+
+prompt = model.tokenizer().encode("class Stack:\n    def __init__(self):\n        self.items = []\n\n    def push(self, item):")
+steps = list(generate(model, prompt, max_new_tokens=64))[1:]
+weights = [w.detach() for w in model.parameters() if w.dim() == 2]
+inputs = [torch.ones(1, w.shape[1], device=w.device) for w in weights]
+
+
+def products():
+    for x, w in zip(inputs, weights, strict=True):
+        x @ w.T
+
+
+beside = torch.ones((steps[-1].weight_bytes + steps[-1].kv_bytes) // 4, device=model.device)
+rows = {
+    "a step": (1e3 * statistics.median(step.seconds for step in steps), beside.nbytes),
+    f"its {len(weights)} products alone": (best_ms(products), sum(w.nbytes for w in weights)),
+    "the largest of them": (best_ms(lambda: inputs[0] @ weights[0].T), weights[0].nbytes),
+    "one sum over as many bytes": (best_ms(beside.sum), beside.nbytes),
+}
+for name, (ms, count) in rows.items():
+    print(f"{name:<28}{ms:7.3f} ms  {count / 1e6:5.1f} MB  {count / ms / 1e6:6.1f} GB/s")
+
+# %% [markdown]
+# A few per cent, on a CPU as on a GPU. Compare the lines. What the products leave of the step is a thousand small calls into PyTorch.
+# And the products are not at the roof themselves: the largest, the head with its 4096 rows, moves its bytes several times as fast as the
+# average of all, since a small matrix is over before a library has got going. An H200 could read 23 MB in 5 µs, and needs over a hundred
+# launches for it.
+#
+# So this model is *too small for its chip*, and its floor in bytes tells you little about its time: the third regime of section 9. An 8B
+# model has the same number of calls a layer and 700 times the bytes, and there the roof is what you feel. Both are worth knowing when
+# you measure on something small and speak about something large.
+#
+# ### How good is it, and how is that said?
+#
+# *Bits per byte*: the model reads a text that it has not seen, and for each token we note how many bits it would take to say which one came,
+# $-\log_2 p$. The sum, divided by the bytes of the text, compares with any compressor. The text is a module of your own Python that
+# training never saw. Its draft is 4.6 times smaller and was taught by it; it is what Phase 4 will guess with.
+
+# %%
+import lzma
+
+from course_lib.model import held_out
+from course_lib.model.agreement import acceptance
+from course_lib.model.evaluate import evaluate
+
+text = held_out.read()[0]
+draft = load("course-draft", dtype=torch.float32, device=model.device)
+print(f"{text.module}.py, {len(text.content):,} bytes, bits per byte:")
+print(f"  xz -9          {8 * len(lzma.compress(text.content, preset=9)) / len(text.content):6.3f}")
+print(f"  course-draft   {evaluate(draft, model.tokenizer(), [text.content]).bits_per_byte:6.3f}")
+print(f"  course-target  {evaluate(model, model.tokenizer(), [text.content]).bits_per_byte:6.3f}")
+print(f"a guess of the draft is accepted with probability {acceptance(model, draft, model.tokenizer(), [text.content]).value:.2f}, at temperature 1")
+
+# %% [markdown]
+# One file says little; the card has the numbers over 46 files, with intervals. What matters for this course: the differences are real, so
+# when you quantise this model in Phase 3, or let the draft guess for it in Phase 4, you will see what it costs and what it gains.
+#
+# ### Where a token ends
+#
+# One last surprise, and it has cost people days. The same function header, with and without the line break behind it:
+
+# %%
+from course_lib.model import complete
+
+header = "def area(width, height):"
+for prompt in (header, header + "\n"):
+    pieces = [model.tokenizer().decode([token]) for token in model.tokenizer().encode(prompt)]
+    print(f"ends in {pieces[-1]!r:<8}->", repr(complete(model, prompt, max_new_tokens=12)))
+
+# %% [markdown]
+# The tokenizer has tokens for *a line break and the indentation after it*. In all the text that the model saw, a line break that stood
+# alone was followed by something that is not indented. With the break you did not just say "go on": you said "this line starts at the
+# margin", and the model believes you. The widget therefore leaves blanks at the end of your text to the model. A server that cuts prompts
+# at a fixed number of characters does the same to its users, without meaning to.
 
 # %% [markdown]
 # ## Where you are
