@@ -1,0 +1,103 @@
+"""Paged attention the slow and obvious way: gather each row's blocks, then attend over contiguous K and V.
+
+The gather is the bridge that lets any attention read a paged cache; it moves every live byte twice more (read the pool, write
+the copy) before attention reads it. `paged_reference` is the float64 oracle, `dense_paged` the fallback in torch.
+"""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+def gather_blocks(blocks: Tensor, table: Tensor, length: int) -> Tensor:
+    """One row's tokens in order: a pool [num_blocks, block_size, ...] and a table [max_blocks] -> [length, ...]."""
+    used = -(-length // blocks.shape[1])
+    return blocks[table[:used].long()].flatten(0, 1)[:length]
+
+
+def paged_reference(
+    q: Tensor, cu_q: Any, k_blocks: Tensor, v_blocks: Tensor, block_tables: Tensor, kv_lengths: Any,
+    *, causal: bool = True, scale: float | None = None,
+) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Packed q [total_q, q_heads, head_dim] -> out of the same shape and lse [q_heads, total_q], both float64."""
+    total, heads, dim = q.shape
+    scale = dim**-0.5 if scale is None else scale
+    group = heads // k_blocks.shape[2]
+    out = torch.zeros(total, heads, dim, dtype=torch.float64, device=q.device)
+    lse = torch.full((heads, total), -math.inf, dtype=torch.float64, device=q.device)
+    bounds = [int(x) for x in cu_q]
+    for row, length in enumerate(int(x) for x in kv_lengths):
+        first, last = bounds[row], bounds[row + 1]
+        k, v = (gather_blocks(b, block_tables[row], length).double().repeat_interleave(group, 1) for b in (k_blocks, v_blocks))
+        scores = torch.einsum("qhd,khd->hqk", q[first:last].double(), k) * scale
+        if causal:
+            newest = torch.arange(last - first, device=q.device) + length - (last - first)
+            scores = scores.masked_fill(torch.arange(length, device=q.device) > newest[:, None], -math.inf)
+        row_lse = torch.logsumexp(scores, -1) if length else scores.new_full(scores.shape[:2], -math.inf)
+        p = torch.exp(scores - row_lse.masked_fill(row_lse == -math.inf, 0.0)[..., None])
+        out[first:last] = torch.einsum("hqk,khd->qhd", p, v)
+        lse[:, first:last] = row_lse
+    return out, lse
+
+
+def decode_reference(
+    q: Tensor, k_blocks: Tensor, v_blocks: Tensor, block_tables: Tensor, kv_lengths: Any, *, scale: float | None = None
+) -> tuple[Tensor, Tensor]:
+    """q [rows, q_heads, head_dim], one token for each row -> out, and lse [rows, q_heads], float64."""
+    every = range(len(q) + 1)
+    out, lse = paged_reference(q, every, k_blocks, v_blocks, block_tables, kv_lengths, causal=False, scale=scale)
+    return out, lse.T.contiguous()
+
+
+def dense_decode(
+    q: Tensor, k_blocks: Tensor, v_blocks: Tensor, block_tables: Tensor, kv_lengths: Tensor, scale: float
+) -> tuple[Tensor, Tensor]:
+    """decode_reference for all rows at once, in float32 and without a look at a value: gathers whole tables.
+
+    Blocks beyond a row's tokens are read from block 0 in place of -1, and what they hold is set to zero.
+    """
+    block_size = k_blocks.shape[1]
+    entries = block_tables.shape[1]
+    place = torch.arange(entries * block_size, device=q.device)
+    live = place[None, :] < kv_lengths.to(q.device)[:, None]
+    table = torch.where(live[:, ::block_size], block_tables, 0).long()
+
+    def gathered(blocks: Tensor) -> Tensor:
+        whole = blocks[table].flatten(1, 2).float()
+        return whole.masked_fill(~live[:, :, None, None], 0.0)
+
+    grouped = q.float().unflatten(1, (k_blocks.shape[2], -1))
+    scores = torch.einsum("bhgd,bkhd->bhgk", grouped, gathered(k_blocks)) * scale
+    scores = scores.masked_fill(~live[:, None, None, :], -math.inf)
+    largest = scores.amax(-1, keepdim=True) if entries else scores.new_full((*scores.shape[:3], 1), -math.inf)
+    largest = largest.masked_fill(largest == -math.inf, 0.0)
+    p = torch.exp(scores - largest)
+    total = p.sum(-1, keepdim=True)
+    out = torch.einsum("bhgk,bkhd->bhgd", p, gathered(v_blocks)) / total.masked_fill(total == 0, 1.0)
+    lse = (largest + total.log()).squeeze(-1)
+    return out.flatten(1, 2).to(q.dtype), lse.flatten(1, 2)
+
+
+def dense_paged(
+    q: Tensor, cu_q: Any, k_blocks: Tensor, v_blocks: Tensor, block_tables: Tensor, kv_lengths: Any, causal: bool, scale: float
+) -> tuple[Tensor, Tensor]:
+    """paged_reference row by row in float32; looks at cu_q and kv_lengths, so on a GPU it waits."""
+    out = torch.zeros_like(q)
+    lse = torch.full((q.shape[1], q.shape[0]), -math.inf, dtype=torch.float32, device=q.device)
+    bounds, kv_heads = [int(x) for x in cu_q], k_blocks.shape[2]
+    for row, length in enumerate(int(x) for x in kv_lengths):
+        first, last = bounds[row], bounds[row + 1]
+        if first == last or not length:
+            continue
+        k, v = (gather_blocks(b, block_tables[row], length).float() for b in (k_blocks, v_blocks))
+        scores = torch.einsum("qhgd,khd->hgqk", q[first:last].float().unflatten(1, (kv_heads, -1)), k) * scale
+        if causal:
+            newest = torch.arange(last - first, device=q.device) + length - (last - first)
+            scores = scores.masked_fill(torch.arange(length, device=q.device) > newest[:, None], -math.inf)
+        row_lse = torch.logsumexp(scores, -1)
+        p = torch.exp(scores - row_lse.masked_fill(row_lse == -math.inf, 0.0)[..., None])
+        out[first:last] = torch.einsum("hgqk,khd->qhgd", p, v).flatten(1, 2).to(q.dtype)
+        lse[:, first:last] = row_lse.flatten(0, 1)
+    return out, lse
