@@ -89,8 +89,7 @@ def _at_borders(shares: np.ndarray, begins: np.ndarray) -> np.ndarray:
     """Ends of shares, moved to where a pair begins if that is one tile away."""
     below = np.searchsorted(begins, shares, side="right") - 1
     above = begins[np.minimum(below + 1, len(begins) - 1)]
-    moved = np.where(shares - begins[below] <= 1, begins[below], shares)
-    return np.where(np.abs(above - moved) == 1, above, moved)
+    return np.where(shares - begins[below] <= 1, begins[below], np.where(above - shares == 1, above, shares))
 
 
 def _listed(pair, first, last, owner, begins, tiles, pair_length, groups, kv_heads, tile, programs) -> WorkList:  # type: ignore[no-untyped-def]
