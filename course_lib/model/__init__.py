@@ -3,7 +3,7 @@
 from course_lib.model import load, generate
 model = load("course-target")
 
-The course's own weights are not trained yet: weights/README.md says what is missing, and how to make it.
+The course's own weights lie in weights/; weights/card.md says what they reach and what they learned from.
 """
 
 from .config import Llama3Scaling, MlaConfig, ModelConfig

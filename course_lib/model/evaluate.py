@@ -52,11 +52,15 @@ def evaluate_tokens(
     """The same for texts that are tokens already; sizes: the bytes of each text."""
     if len(documents) != len(sizes):
         raise ValueError(f"{len(documents)} documents and {len(sizes)} sizes; give the bytes of each document")
-    bits = bits_of(model, documents, mark=mark, window=window)
+    return score_of(bits_of(model, documents, mark=mark, window=window), [len(ids) for ids in documents], sizes)
+
+
+def score_of(bits: Sequence[float], tokens: Sequence[int], sizes: Sequence[int]) -> Score:
+    """The score of documents whose bits are known: what bits_of gave, with the tokens and bytes of each document."""
     kept = [(some, size) for some, size in zip(bits, sizes, strict=True) if size]
     low, high = ratio_interval([some for some, _ in kept], [size for _, size in kept])
-    tokens, size = sum(map(len, documents)), sum(sizes)
-    return Score(sum(bits) / size, low, high, 2 ** (sum(bits) / tokens), tokens, size)
+    total, size = sum(tokens), sum(sizes)
+    return Score(sum(bits) / size, low, high, 2 ** (sum(bits) / total), total, size)
 
 
 def bits_of(

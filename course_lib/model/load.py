@@ -20,8 +20,9 @@ WEIGHTS = Path(__file__).parent / "weights"
 TWIN = "-outliers"
 CONFIG = "config"  # its key in the header
 NEXT_STEP = (
-    "Decoder(preset(name)) has the shape with random weights, huggingface.load_checkpoint loads released models; "
-    "course_lib/model/weights/README.md says how the course's own are made (`python -m tools.train`), and what is missing"
+    "course-target, course-draft and course-mla are in git and in the wheel: `git restore course_lib/model/weights`, or "
+    "installing the course again, brings back a file that is gone. Decoder(preset(name)) has a shape with random weights, "
+    "huggingface.load_checkpoint loads released models"
 )
 
 

@@ -9,7 +9,7 @@ The course's models: how their shapes were chosen
 - mla      Its latent of 128 and rotated key of 64 keep 192 values a token and layer: 37.5% of the target's 512. kv_rank is 128
            and not 64 because kv_up sums over it. 4 heads and an MLP of 640 spend the same number of parameters, within 2%.
 - draft    half as wide, four layers, one KV head (multi-query): 1.25M parameters and the smallest KV cache of the three.
-Held-out numbers of the trained models: weights/card.md, once they are trained (weights/README.md).
+Held-out numbers of the trained models: weights/card.md.
 
 Released models: shapes from course_lib.roofline.models where it has them; the others from the config.json of their weights.
 deepseek-v3 is its attention only: its experts are not built here (every layer has the dense MLP of its first three, and neither

@@ -86,7 +86,7 @@ def test_who_has_no_weights_is_told_what_there_is_instead(tmp_path, monkeypatch)
     monkeypatch.setattr(sys.modules["course_lib.model.load"], "WEIGHTS", tmp_path)
     with pytest.raises(FileNotFoundError, match="has: none") as error:
         load("course-target")
-    for step in ("Decoder(preset(name))", "huggingface.load_checkpoint", "python -m tools.train", "weights/README.md"):
+    for step in ("and course-mla", "git restore", "Decoder(preset(name))", "huggingface.load_checkpoint"):
         assert step in str(error.value)
 
 

@@ -1,95 +1,102 @@
-"""The model card, made from what training and scoring wrote down: nothing in it is typed by hand.
+"""The model card, made from what training and scoring wrote down: no number in it is typed by hand.
 
     python -m tools.train.card RUNS WEIGHTS           RUNS/NAME.json of finished runs -> WEIGHTS/card.md
     python -m tools.train.card RUNS WEIGHTS --score [LIB]   scores each model on the held-out text of this Python, or of another
                                                             Python's Lib folder, into RUNS/NAME.json; then call it without
 
-WEIGHTS is the folder that is shipped: NAME.safetensors, tokenizer.json, manifest.tsv.
+WEIGHTS is the folder that is shipped: NAME.safetensors, tokenizer.json, manifest.tsv. RUNS of those in git: tools/train/runs.
 """
 
 import argparse
-import json
-import lzma
-import platform
 from pathlib import Path
 from typing import Any
 
+from course_lib.model.config import ModelConfig
 from course_lib.recorded import recorded
+
+from .card_compare import latent, pairs, score_on
+from .card_training import training
+from .markdown import paragraph, points, table
+from .score import read_runs, score_here
 
 HERE = Path("this Python")
 BASELINES = ("held_out_baselines", "cpu-x86-64-2-cores")
-ORDER = ("course-target", "course-draft", "course-mla")
-ROWS_OF_CURVE = 12
-HELD_OUT = """\
-## Held-out bits per byte
+PURPOSE = """\
+# The course's own language models
 
-Standard-library modules that no training saw (`course_lib/model/held_out.txt`), read from the Python named; windows of 1024
-tokens, stride 512. In brackets: 95% interval, bootstrap over modules. xz: preset 9 over all modules in one stream. Kneser-Ney:
-the best of the byte n-grams that `benchmarks/held_out_baselines.py` counted and scored on the same text.
+Small decoders for Python source code, trained from scratch. They are there so that quantisation, KV compression and speculation
+can be measured on a model whose perplexity and acceptance rate mean something, on any machine, with no download:
+`course_lib.model.load("course-target")`. The draft has the target's tokenizer and proposes tokens for it; the MLA sibling saw the
+same data as the target and has latent attention in place of grouped-query attention (GQA).
 
+`tools/corpus` prepared the text, `tools/train` trained, and `python -m tools.train.card` made this page from their records.
 """
+HELD_OUT = (
+    "Standard-library modules that no training saw (`course_lib/model/held_out.txt`), read from the Python named; windows of",
+    "1024 tokens, stride 512, so that all but a module's first 512 tokens are predicted from at least 512 before them. Weights",
+    "as shipped, in float32. In brackets: 95% interval, bootstrap over modules. It says how much the number would move with",
+    "other modules, not how well two models can be told apart: for that see the differences below. xz: preset 9 over all",
+    "modules in one stream. Kneser-Ney: the best of the byte n-grams that `benchmarks/held_out_baselines.py` counted and",
+    "scored on the same text.",
+)
 LIMITS = """\
 ## Limits of use
 
 - The models know Python source code and its documentation, little English and nothing else. What they write is often wrong; it is
   material for measuring inference, not help with programming.
-- They saw 1024 tokens at once. Beyond that their numbers get worse.
+- They saw 1024 tokens at once. Beyond that their numbers get worse, and `generate` goes no further.
 - Numbers compare only on one text and by one protocol (`course_lib/model/windows.py`). A learner's Python may have other held-out
-  text than the versions below: compare two models on the same text.
+  text than the versions above: compare two models on the same text.
+- Idioms of the standard library occur in training text of other packages too, so held-out text is not free of what was seen.
 - Training text may come back verbatim. Its licences are permissive and listed below, its authors in NOTICE.
 """
 
 
 def card(runs: list[dict[str, Any]], manifest: str) -> str:
-    """card.md. runs: what finish() wrote for each model; manifest: the text of manifest.tsv."""
+    """card.md. runs: what finish() and score_here() wrote for each model; manifest: the text of manifest.tsv."""
+    named = {run["model"]: run for run in runs}
     parts = [
-        "# The course's own language models\n",
-        "Trained from scratch by `tools/train` on text prepared by `tools/corpus`. This card is made by `tools/train/card.py`.\n",
-        _models(runs), _held_out(runs), _pairs(runs), _curves(runs), LIMITS, _data(runs, manifest),
+        PURPOSE, _models(runs), _held_out(runs), latent(named.get("course-target"), named.get("course-mla")), pairs(runs),
+        training(runs), LIMITS, _data(runs, manifest),
     ]  # fmt: skip
-    return "\n".join(parts)
+    return "\n".join(part for part in parts if part)
 
 
 def _models(runs: list[dict[str, Any]]) -> str:
-    head = ["model", "parameters", "shape", "KV bytes a token", "tokens seen", "epochs", "minutes", "device", "date", "seed"]
+    head = ["model", "parameters", "layers", "hidden", "attention", "MLP", "KV bytes a token", "sha256 of the weights"]
     rows = []
     for run in runs:
-        config = run["config"]
-        shape = f"{config['layers']} layers of {config['hidden']}, {config['heads']} heads, MLP {config['mlp_hidden']}"
+        config = ModelConfig.from_dict(run["config"])
+        kind = f"{config.heads} heads, {config.kv_heads} KV head{'s' * (config.kv_heads > 1)} of {config.head_dim}"
+        if config.mla:
+            kind = f"{config.heads} heads, a latent of {config.mla.kv_rank} and a rotated key of {config.mla.rope_dim}"
         rows.append([
-            run["model"], f"{run['parameters']:,}", shape, f"{_kv_bytes(config):,}", f"{run['tokens_seen'] / 1e6:,.0f} M",
-            run["epochs"], run["minutes"], run["device"], run["date"], run["seed"],
+            run["model"], f"{run['parameters']:,}", config.layers, config.hidden, kind, config.mlp_hidden,
+            f"{config.kv_bytes_per_token(2):,.0f}", run.get("weights_sha256", "")[:12] or "not recorded",
         ])  # fmt: skip
-    notes = []
-    for run in runs:
-        settings = run["settings"]
-        rates = f"Muon {settings['muon_rate']}, AdamW {settings['adam_rate']}"
-        how = f"{settings['batch']} windows of {settings['length']} tokens a step, {rates}"
-        taught = f"; {settings['distil_share']:.0%} of its loss from {settings['teacher']}" if settings["teacher"] else ""
-        notes.append(f"- {run['model']}: {run['steps']:,} steps, {how}{taught}. PyTorch {run['versions']['torch']}.")
-    return "## Models and training\n\n" + _table(head, rows) + "\n" + "\n".join(notes) + "\n"
-
-
-def _kv_bytes(config: dict[str, Any]) -> int:
-    from course_lib.model.config import ModelConfig
-
-    return round(ModelConfig.from_dict(config).kv_bytes_per_token(2))
+    vocab, length = runs[0]["config"]["vocab"], runs[0]["settings"]["length"]
+    said = paragraph(
+        f"Llama style: RMSNorm, half-split RoPE, SwiGLU, embedding and head tied. Vocabulary {vocab:,} (byte-level BPE),",
+        f"trained on {length:,} tokens at once. Weights and KV bytes in bf16.",
+    )
+    return "## Models\n\n" + said + "\n" + table(head, rows)
 
 
 def _held_out(runs: list[dict[str, Any]]) -> str:
     """Bits per byte of each model for each Python version that was scored, with the interval."""
-    texts = {(s["python"], s["text_sha256"], s["bytes"]) for run in runs for s in run.get("held_out", [])}
-    rows = []
-    for python, sha, size in sorted(texts, key=lambda text: [int(n) for n in text[0].split(".") if n.isdigit()]):
-        scores = [s for run in runs for s in run.get("held_out", []) if s["text_sha256"] == sha]
-        packed = next((s["xz_bits_per_byte"] for s in scores if "xz_bits_per_byte" in s), "not packed")
-        row: list[Any] = [python or "unknown", f"{size:,}", sha[:12], packed, _kneser_ney(sha)]
-        for run in runs:
-            score = next((s for s in run.get("held_out", []) if s["text_sha256"] == sha), None)
-            row.append(f"{score['bits_per_byte']:.4f} [{score['low']:.4f}, {score['high']:.4f}]" if score else "not scored")
-        rows.append(row)
-    head = ["Python", "bytes", "sha256 of the text", "xz -9", "Kneser-Ney", *(run["model"] for run in runs)]
-    return HELD_OUT + _table(head, rows)
+    texts = {(s["python"], s["text_sha256"], s["bytes"], s["tokens"]) for run in runs for s in run.get("held_out", [])}
+    rows, sources = [], []
+    for python, sha, size, tokens in sorted(texts, key=lambda text: [int(n) for n in text[0].split(".") if n.isdigit()]):
+        scores = [score_on(run, sha) for run in runs]
+        packed = next((s["xz_bits_per_byte"] for s in scores if s and "xz_bits_per_byte" in s), "not packed")
+        row: list[Any] = [python or "unknown"]
+        row += [f"{s['bits_per_byte']:.4f} [{s['low']:.3f}, {s['high']:.3f}]" if s else "not scored" for s in scores]
+        rows.append([*row, packed, _kneser_ney(sha)])
+        perplexities = ", ".join(f"{run['model']} {s['perplexity']:.2f}" for run, s in zip(runs, scores, strict=True) if s)
+        of = f"{size:,} bytes, {tokens:,} tokens, sha256 {sha[:12]}"
+        sources.append(f"{python or 'unknown'}: {of}; perplexity a token: {perplexities}.")
+    head = ["Python", *(run["model"] for run in runs), "xz -9", "Kneser-Ney"]
+    return "## Held-out bits per byte\n\n" + paragraph(*HELD_OUT) + "\n" + table(head, rows) + "\n" + points(sources)
 
 
 def _kneser_ney(text_sha256: str) -> str:
@@ -101,87 +108,24 @@ def _kneser_ney(text_sha256: str) -> str:
     return f"{best['ours']:.3f} ({best['case'].partition(', bytes, ')[2]})"
 
 
-def _pairs(runs: list[dict[str, Any]]) -> str:
-    """What the draft does for its target, by agreement.py; nothing where no pair was scored."""
-    names = {
-        "top1_teacher_forced": "same most likely token, on held-out text",
-        "top1_own_text": "the same, on the target's own greedy text",
-        "acceptance": "acceptance at temperature 1, sum of min(p, q)", "kl_nats": "KL of target to draft, nats a token",
-    }  # fmt: skip
-    rows = [
-        [run["model"], said, f"{one['value']:.4f} [{one['low']:.4f}, {one['high']:.4f}]"]
-        for run in runs if "pair" in run for key, said in names.items() for one in [run["pair"][key]]
-    ]  # fmt: skip
-    return "## Draft and target\n\n" + _table(["draft", "measure", "value"], rows) if rows else ""
-
-
-def _curves(runs: list[dict[str, Any]]) -> str:
-    """Training loss in nats a token at evenly spaced shares of each run."""
-    rows = []
-    for number in range(1, ROWS_OF_CURVE + 1):
-        row: list[Any] = [f"{number / ROWS_OF_CURVE:.0%}"]
-        for run in runs:
-            curve = run["loss_curve"]
-            row.append(f"{curve[max(0, round(number / ROWS_OF_CURVE * len(curve)) - 1)][1]:.3f}")
-        rows.append(row)
-    last = ["held windows", *(f"{run['validation'][-1][1]:.3f}" if run["validation"] else "" for run in runs)]
-    head = ["share of the run", *(run["model"] for run in runs)]
-    why = "\nA distilled model's loss contains its teacher's part, so it compares with no other column; its last row does.\n"
-    taught = any(run["settings"]["teacher"] for run in runs)
-    return "## Loss, nats a token\n\n" + _table(head, [*rows, last]) + (why if taught else "")
-
-
 def _data(runs: list[dict[str, Any]], manifest: str) -> str:
     lines = [line.split("\t") for line in manifest.splitlines() if line]
     columns = {name: place for place, name in enumerate(lines[0])}
     keep = ("package", "version", "licence", "files", "bytes")
     if missing := [name for name in keep if name not in columns]:
         raise ValueError(f"manifest.tsv has no columns {missing}; it has {lines[0]}")
-    rows = [[line[columns[name]] for name in keep] for line in lines[1:]]
-    tokens = max(run["data"]["tokens"] for run in runs)
+    rows = [[line[columns[n]] for n in keep[:3]] + [f"{int(line[columns[n]]):,}" for n in keep[3:]] for line in lines[1:]]
+    tokens, text = max(run["data"]["tokens"] for run in runs), runs[0]["data"].get("text") or {}
     total = sum(int(line[columns["bytes"]]) for line in lines[1:])
-    said = f"{len(rows)} archives, {total / 1e6:,.0f} MB of text, {tokens / 1e6:,.1f} M tokens. "
-    return "## Data\n\n" + said + "Archives and hashes: manifest.tsv.\n\n" + _table(list(keep), rows)
-
-
-def _table(head: list[str], rows: list[list[Any]]) -> str:
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join("| " + " | ".join(str(cell) for cell in line) + " |\n" for line in lines)
-
-
-def read_runs(folder: Path) -> list[dict[str, Any]]:
-    """The finished runs in a folder, in the course's order. FileNotFoundError where there is none."""
-    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.json"))]
-    found = [run for run in found if "loss_curve" in run]
-    if not found:
-        raise FileNotFoundError(f"no finished run in {folder}; python -m tools.train writes NAME.json there")
-    return sorted(found, key=lambda run: (ORDER.index(run["model"]) if run["model"] in ORDER else len(ORDER), run["model"]))
-
-
-def score_here(runs: Path, weights: Path, lib: Path | None = None) -> None:
-    """Score each finished model on this Python's held-out text, or on lib's; an older score of the same text is replaced."""
-    import torch
-
-    from course_lib.model import held_out, load
-    from course_lib.model.evaluate import evaluate
-    from course_lib.model.tokenizer import Tokenizer
-
-    from .finish import score_facts
-
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    texts, tokenizer = held_out.read(lib), Tokenizer.load(weights / "tokenizer.json")
-    sha, whole = held_out.digest(texts), b"".join(text.content for text in texts)
-    known = next((version for version, digest in held_out.known_texts().items() if digest == sha), None)
-    python = known or (platform.python_version() if lib is None else str(lib))
-    packed = round(8 * len(lzma.compress(whole, preset=9)) / len(whole), 3)
-    for run in read_runs(runs):
-        model = load(weights / f"{run['model']}.safetensors", dtype=torch.float32, device=device)
-        score = evaluate(model, tokenizer, [text.content for text in texts])
-        others = [old for old in run.get("held_out", []) if old["text_sha256"] != sha]
-        facts = {**score_facts(score, python, sha), "xz_bits_per_byte": packed}
-        run["held_out"] = [*others, facts]
-        (runs / f"{run['model']}.json").write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
-        print(f"card: {run['model']}, Python {python}: {score}", flush=True)
+    copies = text.get("prose_copies", 1)
+    twice = f", with documentation counted {copies} times" if copies > 1 else ""
+    said = paragraph(
+        f"{len(rows)} sources, {total / 1e6:,.0f} MB of text; an epoch is {tokens / 1e6:,.1f} M tokens{twice}. Source code,",
+        "tests and documentation of Python packages under the licences named (SPDX). Packages under GPL, LGPL, AGPL or MPL",
+        "were refused, and files that name such a licence left out. Sources with their hashes: manifest.tsv; every file:",
+        "files.tsv.xz; copyright lines: NOTICE. The text itself is not shipped.",
+    )
+    return "## Data\n\n" + said + "\n" + table(list(keep), rows)
 
 
 def main(runs: Path, weights: Path) -> None:

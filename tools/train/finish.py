@@ -1,16 +1,18 @@
 """What a finished run leaves behind: bf16 weights, and the facts about the run that the model card is made from."""
 
 import datetime
+import hashlib
 import json
 import math
 import platform
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from course_lib.model import held_out, save
-from course_lib.model.evaluate import evaluate_tokens
+from course_lib.model import Decoder, held_out, save
+from course_lib.model.evaluate import bits_of, score_of
 from course_lib.model.load import load
 from course_lib.model.tokenizer import Tokenizer
 
@@ -28,7 +30,8 @@ def finish(run: Run, shards: Path, out: Path, teacher: Path | None = None) -> di
     name = run.model.config.name
     path = save(run.model, out / f"{name}.safetensors")
     facts = {
-        "model": name, "parameters": run.model.config.params, "config": run.model.config.to_dict(),
+        "model": name, "weights_sha256": sha256_of(path),
+        "parameters": run.model.config.params, "config": run.model.config.to_dict(),
         "settings": run.plan, **progress_of(run), "data": data_of(shards, run), "device": device_name(run.windows.tokens.device),
         "minutes": round(run.history["seconds"] / 60, 2), "calls": run.history["calls"],
         "date": datetime.date.today().isoformat(), "seed": run.settings.seed,
@@ -36,7 +39,7 @@ def finish(run: Run, shards: Path, out: Path, teacher: Path | None = None) -> di
     }  # fmt: skip
     if (shards / "held_out.xz").is_file():
         device, (documents, described) = run.windows.tokens.device, held_out_of(shards)
-        facts["held_out"] = [score_of(path, documents, described, device)]
+        facts["held_out"] = [score_on_disk(path, documents, described, device)]
         if teacher and (shards / "tokenizer.json").is_file():
             tokenizer = Tokenizer.load(shards / "tokenizer.json")
             texts = [tokenizer.decode(ids) for ids in documents]
@@ -80,20 +83,29 @@ def held_out_of(shards: Path) -> tuple[list[list[int]], dict[str, Any]]:
     return documents[: len(described["modules"])], described
 
 
-def score_of(weights: Path, documents: list[list[int]], described: dict[str, Any], device: torch.device) -> dict[str, Any]:
+def score_on_disk(weights: Path, documents: list[list[int]], described: dict[str, Any], device: torch.device) -> dict[str, Any]:
     """The held-out score of weights on disk, in float32."""
-    sizes = [row["bytes"] for row in described["modules"]]
-    score = evaluate_tokens(load(weights, dtype=torch.float32, device=device), documents, sizes)
+    sizes = {row["module"]: row["bytes"] for row in described["modules"]}
     version = next((v for v, sha in held_out.known_texts().items() if sha == described["text_sha256"]), "")
-    return score_facts(score, version, described["text_sha256"])
+    return score_facts(load(weights, dtype=torch.float32, device=device), documents, sizes, version, described["text_sha256"])
 
 
-def score_facts(score, python: str, text_sha256: str) -> dict[str, Any]:
-    """A Score as plain data, with the text that it is about."""
+def score_facts(
+    model: Decoder, documents: Sequence[Sequence[int]], sizes: Mapping[str, int], python: str, text_sha256: str
+) -> dict[str, Any]:
+    """A score as plain data: the text that it is about, and the bits of each module. sizes: {module: bytes}, as documents go."""
+    bits = bits_of(model, documents)
+    score = score_of(bits, [len(ids) for ids in documents], list(sizes.values()))
     return {
         "python": python, "text_sha256": text_sha256, "bits_per_byte": round(score.bits_per_byte, 5), "low": round(score.low, 5),
         "high": round(score.high, 5), "perplexity": round(score.perplexity, 4), "tokens": score.tokens, "bytes": score.bytes,
+        "device": device_name(model.device), "module_bytes": dict(sizes),
+        "module_bits": {module: round(some, 2) for module, some in zip(sizes, bits, strict=True)},
     }  # fmt: skip
+
+
+def sha256_of(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def device_name(device: torch.device) -> str:

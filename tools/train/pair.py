@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Sequence
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -23,4 +24,6 @@ def pair_facts(
         "kl_nats": next_token_kl(*models, tokenizer, texts),
     }
     numbers = {name: {key: round(value, 5) for key, value in dataclasses.asdict(one).items()} for name, one in found.items()}
-    return {"target": target.name, "draft": draft.name, "text_sha256": text_sha256, **numbers}
+    about = {"target": target.name, "draft": draft.name, "text_sha256": text_sha256}
+    hashes = {f"{role}_sha256": sha256(path.read_bytes()).hexdigest() for role, path in (("target", target), ("draft", draft))}
+    return {**about, **hashes, **numbers}
