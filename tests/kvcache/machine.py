@@ -19,7 +19,8 @@ OPERATIONS = (
 
 class Machine:
     def __init__(
-        self, seed, *, pool=BlockPool, tables=BlockTables, cache=PrefixCache, num_blocks=NUM_BLOCKS, block_size=BLOCK_SIZE, **options,
+        self, seed, *, pool=BlockPool, tables=BlockTables, cache=PrefixCache, num_blocks=NUM_BLOCKS, block_size=BLOCK_SIZE,
+        **options,
     ):  # fmt: skip
         self.random = random.Random(seed)
         self.pool = pool(num_blocks, block_size)

@@ -1,0 +1,103 @@
+"""What a dashboard sees of the KV memory: counters and gauges for Prometheus, read from the books when somebody asks.
+
+A scrape reads numbers that pool, tables and cache keep anyway, so serving pays nothing between scrapes. There is no global
+registry: each KVMetrics has its own, so two engines in a process, or two tests, do not meet.
+
+Names    where vLLM has a metric of the same meaning, ours has its name after "course:": a dashboard made for the one reads the
+         other when the prefix is changed. vLLM counts lookups in tokens and usage as the share of blocks that are not free,
+         cached ones being free; so do we. Source: docs.vllm.ai, Production Metrics.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from .block_pool import BlockPool
+from .block_tables import BlockTables
+from .prefix_cache import PrefixCache
+from .storage import KVStorage
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.core import Metric
+
+PREFIX = "course:"
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One metric: name without prefix, "counter" or "gauge", meaning, value."""
+
+    name: str
+    kind: str
+    meaning: str
+    value: float
+
+
+class KVMetrics:
+    """The metrics of one pool, and of what stands on it: leave out what there is not."""
+
+    def __init__(
+        self, pool: BlockPool, tables: BlockTables | None = None, cache: PrefixCache | None = None,
+        storage: KVStorage | None = None, *, labels: dict[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        """labels: the same for every metric, {"model_name": "course-target"} for instance."""
+        self.pool, self.tables, self.cache, self.storage = pool, tables, cache, storage
+        self.labels = dict(labels or {})
+        self._registry: CollectorRegistry | None = None
+
+    @property
+    def registry(self) -> "CollectorRegistry":
+        """Its own registry, for prometheus_client.start_http_server(port, registry=...)."""
+        if self._registry is None:
+            from prometheus_client import CollectorRegistry
+
+            self._registry = CollectorRegistry(auto_describe=False)
+            self._registry.register(self)
+        return self._registry
+
+    def text(self) -> str:
+        """The exposition format that Prometheus scrapes."""
+        from prometheus_client import generate_latest
+
+        return generate_latest(self.registry).decode()
+
+    def readings(self) -> list[Reading]:
+        """The same numbers without prometheus_client."""
+        return list(self._readings())
+
+    def collect(self) -> "Iterator[Metric]":
+        """What prometheus_client calls at each scrape."""
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        families: dict[str, Any] = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
+        for reading in self._readings():
+            family = families[reading.kind](PREFIX + reading.name, reading.meaning, labels=list(self.labels))
+            family.add_metric(list(self.labels.values()), reading.value)
+            yield family
+
+    def _readings(self) -> Iterator[Reading]:
+        pool = self.pool
+        yield Reading("kv_blocks_total", "gauge", "Blocks of the pool", pool.num_blocks)
+        yield Reading("kv_blocks_free", "gauge", "Blocks without reference and without content worth keeping", pool.num_free)
+        yield Reading("kv_blocks_cached", "gauge", "Blocks without reference whose content can be reused", pool.num_cached)
+        yield Reading("kv_blocks_held", "gauge", "Blocks with at least one reference", pool.num_held)
+        yield Reading(
+            "kv_cache_usage_perc", "gauge", "Share of blocks that are held, 1 means all", pool.num_held / pool.num_blocks
+        )
+        if self.tables is not None:
+            waste = self.tables.waste()
+            yield Reading("kv_sequences", "gauge", "Sequences with a block table", len(self.tables))
+            yield Reading("kv_waste_internal_tokens", "gauge", "Empty slots in blocks that are begun", waste.internal_tokens)
+            yield Reading("kv_waste_reserved_tokens", "gauge", "Slots in blocks handed out ahead of need", waste.reserved_tokens)
+            if self.storage is not None:
+                size = self.storage.bytes_per_token
+                yield Reading("kv_waste_internal_bytes", "gauge", "The same in bytes", waste.internal_tokens * size)
+                yield Reading("kv_waste_reserved_bytes", "gauge", "The same in bytes", waste.reserved_tokens * size)
+        if self.cache is not None:
+            stats = self.cache.stats
+            yield Reading("prefix_cache_queries", "counter", "Tokens looked up in the prefix cache", stats.queried_tokens)
+            yield Reading("prefix_cache_hits", "counter", "Tokens found there", stats.hit_tokens)
+            missed = stats.queried_tokens - stats.hit_tokens
+            yield Reading("prefix_cache_misses", "counter", "Tokens looked up and not found", missed)
+            yield Reading("prefix_cache_evictions", "counter", "Cached blocks given up for room", stats.evicted_blocks)
