@@ -81,6 +81,13 @@ def test_the_wheel_holds_every_recorded_result(wheel):
     assert sorted(n.removeprefix("course_lib/_results/") for n in names if n.startswith("course_lib/_results/")) == RESULTS
 
 
+def test_the_wheel_holds_the_courses_models_whole(wheel):
+    folder, archive = ROOT / "course_lib/model/weights", zipfile.ZipFile(wheel)
+    assert {path.suffix for path in folder.iterdir()} >= {".safetensors", ".json", ".md", ".tsv", ".xz"}
+    for path in folder.iterdir():
+        assert archive.read(f"course_lib/model/weights/{path.name}") == path.read_bytes(), path.name
+
+
 def test_an_installed_course_finds_the_recorded_results_and_names_them_for_one_that_is_not_there(labs):
     find = "import json; from course_lib.recorded import recorded; print(json.dumps(recorded('ridge')))"
     found = _run(labs.python, "-c", find, cwd=labs.home)

@@ -6,7 +6,8 @@
     python -m tools.train course-target --shards DIR --out DIR --dry-run 64 128   tokens/s of batch sizes, nothing kept
     python -m tools.train course-target --shards DIR --out DIR --sweep 400        short runs at several learning rates
 
-Shards come from tools/corpus. `python -m tools.train.card` makes the model card from what the runs wrote.
+Shards come from tools/corpus. `python -m tools.train.card` makes the model card from what the runs wrote. The runs of the shipped
+weights lie in tools/train/runs, and course_lib/model/weights/card.md has the calls that made them.
 
 On paper (course-target, 1024 tokens at once): 2 * 5.77 M FLOPs a token in products and 6.3 M in causal attention, three times for
 the backward pass: 53 MFLOP. Rows of 256 to 512 are short for tensor cores (about 250 TFLOP/s), and activations move about 450 kB

@@ -121,9 +121,10 @@ def _data(runs: list[dict[str, Any]], manifest: str) -> str:
     twice = f", with documentation counted {copies} times" if copies > 1 else ""
     said = paragraph(
         f"{len(rows)} sources, {total / 1e6:,.0f} MB of text; an epoch is {tokens / 1e6:,.1f} M tokens{twice}. Source code,",
-        "tests and documentation of Python packages under the licences named (SPDX). Packages under GPL, LGPL, AGPL or MPL",
-        "were refused, and files that name such a licence left out. Sources with their hashes: manifest.tsv; every file:",
-        "files.tsv.xz; copyright lines: NOTICE. The text itself is not shipped.",
+        "tests and documentation of CPython and of Python packages under the licences named (SPDX). Packages under GPL, LGPL,",
+        "AGPL or MPL were refused, and files that name such a licence near their head left out. Sources with their hashes:",
+        "manifest.tsv; every file: files.tsv.xz; copyright lines: NOTICE. The text itself is not shipped. The weights are under",
+        "the course's licence.",
     )
     return "## Data\n\n" + said + "\n" + table(list(keep), rows)
 
