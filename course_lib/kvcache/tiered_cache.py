@@ -1,0 +1,63 @@
+"""The host tier under a PrefixCache: what `allocate` evicts is copied to the host first, and `match` brings it back.
+
+Same as TieredPrefixes of host_tier.py, which serves the radix tree. Here eviction happens inside `pool.allocate`, so the copy
+hangs on the cache's `on_evict`, and whoever matched holds a reference to each block, as after PrefixCache.match.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from .errors import KVCacheError
+from .host_tier import HostTier
+from .prefix_cache import PrefixCache
+from .prefix_names import Salt
+from .prefix_results import Entry
+from .radix_node import pages_of
+
+
+class TieredMatch(NamedTuple):
+    """blocks hold the first `tokens` tokens, with a reference to each for the caller; the last host_tokens came from the host."""
+
+    blocks: list[int]
+    tokens: int
+    host_tokens: int
+
+
+class TieredPrefixCache:
+    """copy_out(block) -> content, copy_in(content, block) move the KV itself (host_copies.py)."""
+
+    def __init__(
+        self, cache: PrefixCache, host: HostTier, copy_out: Callable[[int], Any], copy_in: Callable[[Any, int], None]
+    ) -> None:
+        if cache.on_evict is not None:
+            raise KVCacheError("the cache calls somebody else on eviction already; give the host tier a cache of its own")
+        self.cache, self.host, self._copy_out, self._copy_in = cache, host, copy_out, copy_in
+        cache.on_evict = self._save
+
+    def match(self, tokens: Sequence[int], salt: Salt = "") -> TieredMatch:
+        """The longest beginning that device and host have between them, one token at least left out.
+
+        Host blocks come back as far as free and cached blocks reach; the latter go to the host in turn.
+        """
+        cache, pool = self.cache, self.cache.pool
+        here = cache.match(tokens, salt)
+        blocks = here.blocks
+        try:
+            pages = pages_of(tokens[: max(len(tokens) - 1, 0)], pool.block_size, salt)
+            wanted = len(self.host.run(pages, len(blocks)))
+            new = pool.allocate(min(wanted, pool.num_available))
+            places = self.host.run(pages, len(blocks))[: len(new)]  # the evicted may have pushed some of them out of the host
+            pool.release(new[len(places) :])
+            new = new[: len(places)]
+            blocks = blocks + new
+            for place, block in zip(places, new, strict=True):
+                self._copy_in(self.host.take(place), block)
+            cache.insert(tokens[: len(blocks) * pool.block_size], blocks, salt)
+        except BaseException:
+            pool.release(blocks)
+            raise
+        return TieredMatch(blocks, len(blocks) * pool.block_size, len(new) * pool.block_size)
+
+    def _save(self, entry: Entry) -> None:
+        path = pages_of(entry.prefix(), self.cache.pool.block_size, entry.salt)
+        self.host.keep(path, lambda: self._copy_out(entry.block))
