@@ -39,8 +39,14 @@ def decode_tile(head_dim: int, rows: int) -> DecodeTile:
     padded = 1 << (head_dim - 1).bit_length()
     tokens = max(32, min(128, 64 * 128 // padded))
     if rows > 16:  # a tile of many queries: registers are what is short
-        return DecodeTile(min(tokens, 64), 4 if rows < 128 else 8, 3, 2 if rows < 128 else 1)
+        large = rows * padded >= 64 * 256
+        return DecodeTile(min(tokens, 64), 8 if large else 4, 3, 1 if large else 2)
     return DecodeTile(tokens, 4, 3, 3)
+
+
+def most_rows(head_dim: int) -> int:
+    """Rows of a tile whose output, float32, stays in the registers of 8 warps."""
+    return 128 if head_dim <= 128 else 64
 
 
 def default_programs(device: torch.device, tile: DecodeTile) -> int:
@@ -105,7 +111,7 @@ class DecodePlan:
             device = torch.device("cuda", torch.cuda.current_device())
         lengths = checks.host_lengths(kv_lengths)
         group = max(1, q_heads // max(1, kv_heads))
-        at_once = max(1, min(queries_per_row, 128 // group))
+        at_once = max(1, min(queries_per_row, most_rows(head_dim) // group))
         first = np.arange(0, queries_per_row, at_once)
         row = np.repeat(np.arange(len(lengths)), len(first))
         inside = np.tile(first, len(lengths))
@@ -231,23 +237,21 @@ def paged_decode(
     """
     q3 = _without_length(q)
     checks.check_cache(q3, k_blocks, v_blocks, block_tables)
-    if impl not in ("auto", "triton", "dense"):
-        raise ValueError(f"impl is 'auto', 'triton' or 'dense', got {impl!r}")
+    impl = checks.choose_impl(impl, q, k_blocks.shape[1])
     if block_tables.shape[0] != len(q3):
         raise ValueError(f"q has {len(q3)} rows, the block tables have {block_tables.shape[0]}; give one for each row")
     if out is not None:
         checks.check_out(out, q)
-    lengths = None if kv_lengths is None else kv_lengths
+    lengths = kv_lengths
     if plan is None and lengths is None:
         raise ValueError("without a plan, kv_lengths says how many tokens each row has; give one of the two")
-    use_kernel = impl == "triton" or (impl == "auto" and q.is_cuda)
     if plan is None or (not q.is_cuda and lengths is not None):
         lengths = checks.host_lengths(lengths)
         checks.check_tables(block_tables, lengths, k_blocks.shape[0], k_blocks.shape[1])
         if plan is not None and list(plan.lengths) != list(lengths):
             planned, given = list(plan.lengths)[:8], list(lengths)[:8]
             raise ValueError(f"kv_lengths {given} are not those of the plan, {planned}; plan.update(kv_lengths)")
-    if use_kernel:
+    if impl == "triton":
         plan = plan or plan_for(q3, k_blocks, block_tables, lengths)
         flat = None if out is None else _without_length(out)
         result, lse = plan.run(q3, k_blocks, v_blocks, block_tables, scale=scale, out=flat)

@@ -27,7 +27,8 @@ def attend_tokens(
     lane = tl.arange(0, TILE)
     dim = tl.arange(0, BLOCK_D)
     maximum = tl.full((ROWS,), float("-inf"), tl.float32)
-    sums = tl.zeros((ROWS, TILE), tl.float32)  # one for each column of a tile: they meet once, after the loop
+    # With few rows the warps share a row's columns: one sum for each column, and they meet once, after the loop.
+    sums = tl.zeros((ROWS, TILE), tl.float32) if ROWS <= 16 else tl.zeros((ROWS,), tl.float32)
     acc = tl.zeros((ROWS, BLOCK_D), tl.float32)
     if PAGED:
         if TILE <= BLOCK_SIZE:  # a tile lies in one block
@@ -61,11 +62,13 @@ def attend_tokens(
             base = tl.where(larger == float("-inf"), 0.0, larger)
         p = tl.exp2(scores - base[:, None])
         shrink = tl.exp2(maximum - base)
-        sums = sums * shrink[:, None] + p
+        sums = sums * shrink[:, None] + p if ROWS <= 16 else sums * shrink + tl.sum(p, 1)
         v = tl.load(v_ptr + where, mask=wanted, other=0.0)  # zeros where nobody wrote: 0 * NaN is NaN
         acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision=PRECISION)
         maximum = larger
-    return maximum, tl.sum(sums, 1), acc
+    if ROWS <= 16:
+        sums = tl.sum(sums, 1)
+    return maximum, sums, acc
 
 
 @triton.jit

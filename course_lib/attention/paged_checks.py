@@ -11,6 +11,29 @@ BLOCK_SIZES = (16, 32, 64)
 HEAD_DIMS = (64, 80, 96, 128, 256)
 
 
+def choose_impl(impl: str, q: Any, block_size: int) -> str:
+    """ "auto" -> "triton" on a GPU for what the kernel takes, else "dense" -> one of the two.
+
+    "triton" on a CPU runs in the interpreter; RuntimeError where that is off.
+    """
+    import torch
+
+    if impl not in ("auto", "triton", "dense"):
+        raise ValueError(f"impl is 'auto', 'triton' or 'dense', got {impl!r}")
+    if impl == "auto":
+        takes = q.dtype in (torch.bfloat16, torch.float16) and q.shape[-1] in HEAD_DIMS and block_size in BLOCK_SIZES
+        return "triton" if q.is_cuda and takes else "dense"
+    if impl == "triton" and not q.is_cuda:
+        from .decode_kernel import decode_kernel
+
+        if type(decode_kernel).__name__ == "JITFunction":
+            raise RuntimeError(
+                f"impl='triton' runs on CPU tensors only in Triton's interpreter, which is off; q is on {q.device}. "
+                "Make `from course_lib import lab` the first import on a machine without a GPU, or use impl='dense'"
+            )
+    return impl
+
+
 def check_heads(q_heads: int, kv_heads: int) -> None:
     if kv_heads < 1 or q_heads < 1 or q_heads % kv_heads:
         fits = [n for n in range(1, q_heads + 1) if q_heads % n == 0]
