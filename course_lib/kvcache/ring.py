@@ -101,7 +101,7 @@ class RingCache:
 
     def fork(self) -> "RingCache":
         """A second sequence that goes on from here. It holds the same blocks until one of the two writes."""
-        child = RingCache(self.pool, self.window, self.sinks, self.max_append)
+        child = type(self)(self.pool, self.window, self.sinks, self.max_append)
         self.pool.retain(self.blocks)
         child._blocks, child.length = self.blocks, self.length
         return child
