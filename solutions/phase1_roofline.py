@@ -3920,9 +3920,9 @@ for prompt in (header, header + "\n"):
     print(f"ends in {pieces[-1]!r:<8}->", repr(complete(model, prompt, max_new_tokens=12)))
 
 # %% [markdown]
-# The tokenizer has tokens for *a line break and the indentation after it*. In all the text that the model saw, a line break that stood
-# alone was followed by something that is not indented. With the break you did not just say "go on": you said "this line starts at the
-# margin", and the model believes you. The widget therefore leaves blanks at the end of your text to the model. A server that cuts prompts
+# The tokenizer has tokens for *a line break and the indentation after it*. In the text that the model saw, a line break that stood alone
+# was followed by a line at the margin, or by a single blank. With the break you did not just say "go on": you said "this line is not
+# indented", and the model believes you. The widget therefore leaves blanks at the end of your text to the model. A server that cuts prompts
 # at a fixed number of characters does the same to its users, without meaning to.
 
 # %% [markdown]

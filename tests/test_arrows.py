@@ -19,7 +19,9 @@ LOWER = {  # part -> the parts that it may import, when it is loaded or later
     "claims": set(),
     "interpreter": {"hardware"},
     "grading": {"interpreter"},
-    "exercises": {"grading", "hardware", "interpreter", "roofline", "telemetry", "workloads"},
+    "exercises": {
+        "attention", "grading", "hardware", "interpreter", "kvcache", "roofline", "telemetry", "workloads",
+    },
     "display": {
         "claims", "grading", "hardware", "interpreter", "model", "recorded", "roofline", "course.progress_summary",
     },
