@@ -113,11 +113,11 @@ class RadixTree:
         try:
             while leaves and len(gone) < pages:
                 node = heapq.heappop(leaves)[2]
-                path, first = path_pages(node), node.pages[0]
+                path, first = path_pages(node) if on_evict is not None else [], node.pages[0]
                 while node.pages and len(gone) < pages:
                     if on_evict is not None:
                         on_evict(path.copy(), node.blocks[-1])
-                    path.pop()
+                        path.pop()
                     node.pages.pop()
                     gone.append(node.blocks.pop())
                 if not node.pages:
@@ -128,7 +128,7 @@ class RadixTree:
             self._blocks.difference_update(gone)
             self.cached_pages -= len(gone)
             self.pool.release(gone)
-        self.statistics.evicted_pages += len(gone)
+            self.statistics.evicted_pages += len(gone)
         return gone
 
     def check(self, private: Collection[int] | None = None) -> None:

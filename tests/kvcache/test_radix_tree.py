@@ -251,7 +251,7 @@ def test_a_hook_that_raises_leaves_balanced_books():
 
     with pytest.raises(RuntimeError, match="full"):
         tree.evict(4, full)
-    assert (tree.cached_pages, pool.num_free) == (2, pool.num_blocks - 2)
+    assert (tree.cached_pages, pool.num_free, tree.statistics.evicted_pages) == (2, pool.num_blocks - 2, 2)
     tree.check(private=[])
     pool.check([tree.blocks()])
 
@@ -271,3 +271,30 @@ def test_statistics_count_tokens():
     tree.lock([5] * 10)
     tree.probe(list(range(8)))  # a scheduler's look is no query
     assert (tree.statistics.queried_tokens, tree.statistics.hit_tokens, tree.statistics.hit_rate) == (20, 8, 0.4)
+
+
+def hit_rate_of(order_by_prefix):
+    """40 requests of 8 conversations wait in mixed order; the cache has room for two of them."""
+    random = Random(1)
+    pool = BlockPool(12, 4)
+    tree = RadixTree(pool)
+    waiting = [[conversation] * 16 + [random.randrange(99) for _ in range(4)] for conversation in range(8) for _ in range(5)]
+    random.shuffle(waiting)
+    while waiting:
+        if order_by_prefix:
+            waiting.sort(key=lambda prompt: -tree.probe(prompt))
+        prompt = waiting.pop(0)
+        lock = tree.lock(prompt)
+        need = 5 - len(lock.blocks)
+        tree.evict(need - pool.num_free)
+        private = pool.allocate(need)
+        tree.insert(prompt, lock.blocks + private)
+        pool.release(private)
+        tree.unlock(lock)
+    tree.check(private=[])
+    return tree.statistics.hit_rate
+
+
+def test_longest_prefix_first_hits_all_that_a_cache_without_limit_would():
+    assert hit_rate_of(order_by_prefix=True) == pytest.approx(8 * 4 * 16 / (40 * 20))  # all but the first of each conversation
+    assert hit_rate_of(order_by_prefix=False) < 0.4
