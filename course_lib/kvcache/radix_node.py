@@ -27,7 +27,6 @@ class Lock:
     node: Node
     blocks: list[int]
     tokens: int
-    open: bool = True
 
 
 @dataclass(slots=True)

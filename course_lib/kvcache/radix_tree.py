@@ -65,9 +65,8 @@ class RadixTree:
 
     def unlock(self, lock: Lock) -> None:
         """NotHeld when it is not open: a second unlock would take away somebody else's pin."""
-        if not lock.open or lock not in self._locks:
+        if lock not in self._locks:
             raise NotHeld(f"this lock on {lock.tokens} tokens is not open in this tree; unlock each lock once")
-        lock.open = False
         self._locks.remove(lock)
         for step in upwards(lock.node):
             step.locks -= 1

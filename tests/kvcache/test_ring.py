@@ -5,6 +5,7 @@ from random import Random
 import pytest
 import torch
 
+from course_lib.attention.decode import paged_decode
 from course_lib.kvcache.block_pool import BlockPool
 from course_lib.kvcache.errors import KVCacheError, NotHeld, OutOfBlocks, UnknownSequence
 from course_lib.kvcache.ring import RingCache
@@ -142,6 +143,26 @@ def test_full_blocks_need_no_mask():
         ring.append(1)
         row = [block * BLOCK + offset for block in ring.blocks for offset in range(BLOCK)]
         assert sorted(entry.slot for entry in ring.live()) == sorted(row[: min(length, 12)])
+
+
+def test_a_paged_decode_kernel_reads_such_a_ring_as_it_reads_any_row():
+    """It knows nothing of rings: blocks in a table, and a length. A dense cache with a mask says the same."""
+    generator = torch.Generator().manual_seed(3)
+    length, heads, dim = 90, 2, 64
+    q, k, v = torch.randn(3, length, heads, dim, generator=generator)
+    pool = BlockPool(5, 16)
+    ring = RingCache(pool, window=32, sinks=16)
+    keys, values = torch.full((2, 5, 16, heads, dim), float("nan"))
+    for position in range(length):
+        (slot,) = ring.append(1).slots
+        keys.view(-1, heads, dim)[slot], values.view(-1, heads, dim)[slot] = k[position], v[position]
+        if position % 7 == 0:
+            table, kv_lengths = (torch.tensor(x, dtype=torch.int32) for x in ([ring.blocks], [min(position + 1, 48)]))
+            ours = paged_decode(q[None, None, position], keys, values, table, kv_lengths, impl="dense")
+            seen = seen_by(position, 32, 16)
+            weights = (torch.einsum("hd,khd->hk", q[position].double(), k[seen].double()) * dim**-0.5).softmax(-1)
+            expected = torch.einsum("hk,khd->hd", weights, v[seen].double()).float()
+            torch.testing.assert_close(ours[0, 0], expected, rtol=1e-4, atol=1e-5)  # fp32 sums of at most 64 terms
 
 
 def test_memory_is_that_of_the_window_however_long_the_text():
