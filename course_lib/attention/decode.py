@@ -39,7 +39,7 @@ def decode_tile(head_dim: int, rows: int) -> DecodeTile:
     padded = 1 << (head_dim - 1).bit_length()
     tokens = max(32, min(128, 64 * 128 // padded))
     if rows > 16:  # a tile of many queries: registers are what is short
-        large = rows * padded >= 64 * 256
+        large = rows >= 128 or rows * padded >= 64 * 256
         return DecodeTile(min(tokens, 64), 8 if large else 4, 3, 1 if large else 2)
     return DecodeTile(tokens, 4, 3, 3)
 
@@ -82,13 +82,14 @@ class DecodePlan:
         self._merges = max(1, self.max_merges) * FIELDS
         size = self._starts + self._items + self._merges
         self.work = torch.zeros(size, dtype=torch.int32, device=device)
+        self._views = self.work.split([self._starts, self._items, self._merges])
         slots = max(1, 2 * (self.programs - 1))
         self.parts = torch.empty(slots, self.part_rows, head_dim, dtype=torch.float32, device=device)
         self.part_lse = torch.empty(slots, self.part_rows, dtype=torch.float32, device=device)
         pinned = device.type == "cuda"
         self._host = [torch.zeros(size, dtype=torch.int32, pin_memory=pinned) for _ in range(2)]
         self._copied = [torch.cuda.Event() for _ in range(2)] if pinned else []
-        self._turn = 0
+        self._turn, self._merge_loaded = 0, False
         self.lengths: Any = None
         self.list: WorkList | None = None
 
@@ -181,8 +182,7 @@ class DecodePlan:
         from .decode_kernel import decode_kernel
         from .merge_kernel import merge_kernel
 
-        starts, items = self.work[: self._starts], self.work[self._starts : self._starts + self._items]
-        merges = self.work[self._starts + self._items :]
+        starts, items, merges = self._views
         scale = self.head_dim**-0.5 if scale is None else scale
         tables = self.work if block_tables is None else block_tables
         padded = 1 << (self.head_dim - 1).bit_length()
@@ -195,8 +195,10 @@ class DecodePlan:
             BLOCK_D=padded, ROWS=self.tile_rows, TILE=self.tile.tokens, STAGES=self.tile.stages, PRECISION="ieee",
             num_warps=self.tile.warps,
         )  # fmt: skip
-        capturing = q.is_cuda and torch.cuda.is_current_stream_capturing()
-        if self.max_merges and (capturing or len(self.list.merges)):  # type: ignore[union-attr]
+        # A graph must hold the merge whatever it is captured with, and no kernel can be loaded while one is captured.
+        always = q.is_cuda and (not self._merge_loaded or torch.cuda.is_current_stream_capturing())
+        if self.max_merges and (always or len(self.list.merges)):  # type: ignore[union-attr]
+            self._merge_loaded = True
             merge_kernel[(self.max_merges, self.part_rows)](
                 self.parts, self.part_lse, merges, out, lse, out.stride(0), out.stride(1), lse.stride(0), self.part_rows,
                 GROUP=self.group, HEAD_DIM=self.head_dim, BLOCK_D=padded, PARTS=PARTS, num_warps=4,

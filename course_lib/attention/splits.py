@@ -78,8 +78,9 @@ def split_work(
         shares = np.arange(at_most) * total // at_most
         if total >= at_most * CRUMB_SHARE:
             shares = _at_borders(shares, begins)
-        cuts = np.union1d(begins, shares)
-        first, last = cuts, np.append(cuts[1:], total)
+        cuts = np.sort(np.concatenate((begins, shares, [total])), kind="stable")  # sorted runs: merged in one pass
+        cuts = cuts[np.append(True, cuts[1:] != cuts[:-1])]
+        first, last = cuts[:-1], cuts[1:]
         pair = np.searchsorted(begins, first, side="right") - 1
         owner = np.searchsorted(shares, first, side="right") - 1
     return _listed(pair, first, last, owner, begins, tiles, pair_length, groups, kv_heads, tile, programs)

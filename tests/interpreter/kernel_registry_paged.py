@@ -39,6 +39,7 @@ def launches() -> Iterator[tuple[str, Launch]]:
     yield "shared prefix, 128 rows hd128", decode(128, 16, 64, rows=128, warps=8)
     yield "shared prefix, 64 rows hd256", decode(256, 32, 32, rows=64, warps=8)
     yield "shared prefix, 32 rows hd128", decode(128, 64, 64, rows=32)
+    yield "71 heads to one, hd64", decode(64, 16, 64, rows=128, group=71, warps=8)
     floats, out, merges = empty(64, dtype=torch.float32), empty(4, 32, 128), empty(8, 8, dtype=torch.int32)
     sizes = {"HEAD_DIM": 128, "BLOCK_D": 128}
     strides = (*out.stride()[:2], 32, 4)

@@ -1,0 +1,108 @@
+"""What benchmarks of paged decode share: random caches, the calls compared, the read roof of this run, times in turns."""
+
+import statistics
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from course_lib.attention.decode import DecodePlan, DecodeTile, plan_for
+from course_lib.timing import l2_flusher, time_calls
+
+Q_HEADS, KV_HEADS, HEAD_DIM = 32, 8, 128
+SHAPES = ((64, 8192), (32, 4096), (1, 131072), (1, 32768))  # rows, tokens of each
+BARS = {(64, 8192): 0.93, (32, 4096): 0.86, (1, 131072): 0.83, (1, 32768): 0.61}  # share of the read roof
+ROUNDS = 9
+ROOF_WORDS = 2**28  # 1 GiB
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One decode step: a pool whose blocks stand in random order in the tables, and the same memory read as contiguous."""
+
+    rows: int
+    tokens: int
+    block_size: int
+    q: torch.Tensor
+    k: torch.Tensor
+    v: torch.Tensor
+    tables: torch.Tensor
+
+    @property
+    def kv_bytes(self) -> int:
+        return 2 * self.rows * self.tokens * KV_HEADS * HEAD_DIM * 2
+
+    def ours(self, tile: DecodeTile | None = None, splits: str = "auto") -> tuple[Callable[[], Any], DecodePlan]:
+        plan = plan_for(self.q, self.k, self.tables, [self.tokens] * self.rows, tile=tile, splits=splits)
+        out, lse = torch.empty_like(self.q), torch.empty(self.q.shape[:2], device="cuda")
+        return (lambda: plan.run(self.q, self.k, self.v, self.tables, out=out, lse=lse)[0]), plan
+
+    def contiguous(self, tile: DecodeTile | None = None) -> Callable[[], Any]:
+        """The same kernel and work list without a table."""
+        k, v = (x.view(self.rows, self.tokens, KV_HEADS, HEAD_DIM) for x in (self.k, self.v))
+        plan = DecodePlan.plan(
+            [self.tokens] * self.rows, q_heads=Q_HEADS, kv_heads=KV_HEADS, head_dim=HEAD_DIM, block_size=None,
+            max_len=self.tokens, dtype=torch.bfloat16, device="cuda", tile=tile,
+        )  # fmt: skip
+        out, lse = torch.empty_like(self.q), torch.empty(self.q.shape[:2], device="cuda")
+        return lambda: plan.run(self.q, k, v, out=out, lse=lse)[0]
+
+    def sdpa(self, backend: Any) -> Callable[[], Any]:
+        """torch's attention over contiguous [rows, kv_heads, tokens, head_dim]: as many bytes, in the order it likes best."""
+        from torch.nn.attention import sdpa_kernel
+        from torch.nn.functional import scaled_dot_product_attention as attend
+
+        q = self.q[:, :, None]
+        k, v = (x.view(self.rows, KV_HEADS, self.tokens, HEAD_DIM) for x in (self.k, self.v))
+
+        def call() -> torch.Tensor:
+            with sdpa_kernel(backend):
+                return attend(q, k, v, enable_gqa=True)
+
+        return call
+
+
+def case(rows: int, tokens: int, block_size: int) -> Case:
+    random = torch.Generator(device="cuda").manual_seed(rows + tokens)
+    blocks = rows * tokens // block_size
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.empty(shape, dtype=torch.bfloat16, device="cuda").normal_(generator=random)
+
+    tables = torch.randperm(blocks, generator=random, device="cuda").to(torch.int32).view(rows, -1)
+    pools = (normal(blocks, block_size, KV_HEADS, HEAD_DIM) for _ in range(2))
+    return Case(rows, tokens, block_size, normal(rows, Q_HEADS, HEAD_DIM), *pools, tables)
+
+
+def in_turns(calls: dict[str, Callable[[], Any]], rounds: int = ROUNDS) -> dict[str, list[float]]:
+    """Seconds of each call in each round: the median of five with a cold L2, every second round backwards."""
+    flush = l2_flusher()
+    seconds: dict[str, list[float]] = {name: [] for name in calls}
+    for number in range(rounds):
+        for name in list(calls) if number % 2 == 0 else list(calls)[::-1]:
+            seconds[name].append(time_calls(calls[name], repeats=5, warmup=1, before=flush).median_seconds)
+    return seconds
+
+
+def read_roof() -> float:
+    """GB/s of reading 1 GiB, the best of three ways of cutting it into blocks."""
+    from course_lib.workloads.read_curve_kernel import read_kernel
+
+    source = torch.randint(-(2**31), 2**31 - 1, (ROOF_WORDS,), device="cuda", dtype=torch.int32)
+    sums = torch.empty(ROOF_WORDS // 2048, device="cuda", dtype=torch.int32)
+    rates = []
+    for block, warps in ((2048, 4), (4096, 8), (8192, 8)):
+        grid = (ROOF_WORDS // block,)
+
+        def call(grid: tuple[int] = grid, block: int = block, warps: int = warps) -> None:
+            read_kernel[grid](source, sums, ROOF_WORDS, BLOCK=block, num_warps=warps)
+
+        rates.append(ROOF_WORDS * 4 / time_calls(call, repeats=20).median_seconds / 1e9)
+    return max(rates)
+
+
+def rates(seconds: list[float], size_bytes: int) -> tuple[float, float, float]:
+    """(median, lowest, highest) GB/s."""
+    found = sorted(size_bytes / s / 1e9 for s in seconds)
+    return statistics.median(found), found[0], found[-1]
