@@ -141,7 +141,7 @@ class HostTier:
 
 
 class Found(NamedTuple):
-    """`lock` pins everything found; of its tokens the last `host_tokens` came back from the host."""
+    """`lock` pins everything found, and the tree counts it as hits; the last `host_tokens` of it came back from the host."""
 
     lock: Lock
     host_tokens: int

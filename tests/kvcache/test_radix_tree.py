@@ -102,7 +102,8 @@ def random_operations(tree_class, seed, steps):
         _, lock, private = running.pop()
         pool.release(private)
         tree.unlock(lock)
-    assert tree.statistics.duplicate_pages == duplicates > 5
+    assert tree.statistics.duplicate_pages == duplicates > 0
+    assert tree.statistics.inserted_pages - tree.statistics.evicted_pages == tree.cached_pages
     tree.check(private=[])  # idle: every block is free or cached, none counted twice (sglang 35270)
     tree.evict(pool.num_blocks)
     assert pool.num_free == pool.num_blocks
