@@ -126,11 +126,10 @@ def launch_arguments(
         rows = (tile.query_rows, tile.key_rows, tile.key_rows)
         sources = [_descriptor(x, n, block_d) for x, n in zip(sources, rows, strict=True)]
     strides = [(0, *x.stride()[:2]) if packed else x.stride()[:3] for x in (q, k, v, out)]
-    lse_strides = (0, 0) if lse is None else (0, lse.stride(0)) if packed else lse.stride()[:2]
     q_tiles = -(-q_len // tile.query_rows)
-    args = [*sources, out, lse, *(cu or (None, None)), *strides, lse_strides, q_heads, q_len, kv_len, q_tiles]
-    return [*args, scale * math.log2(math.e)], {
-        "GROUP": q_heads // k.shape[-2], "HEAD_DIM": head_dim, "BLOCK_D": block_d, "BM": tile.query_rows, "BN": tile.key_rows,
+    args = [*sources, out, lse, *(cu or (None, None)), *strides, q_heads, q_heads // k.shape[-2], q_len, kv_len, q_tiles]
+    return [*args, q.shape[0] if packed else q_len, scale * math.log2(math.e)], {
+        "HEAD_DIM": head_dim, "BLOCK_D": block_d, "BM": tile.query_rows, "BN": tile.key_rows,
         "CAUSAL": causal, "PACKED": packed, "WITH_LSE": lse is not None, "DESCRIPTORS": tile.descriptors, "AHEAD": tile.ahead,
         "num_warps": tile.warps, "num_stages": tile.stages,
     }  # fmt: skip

@@ -1,6 +1,6 @@
 """FlashAttention forward: one pass over K and V with a running maximum and sum; no matrix of scores is ever in memory.
 
-Layout   q, out: [batch, q_len, q_heads, head_dim]; k, v: [batch, kv_len, kv_heads, head_dim]; head h reads KV head h // GROUP.
+Layout   q, out: [batch, q_len, q_heads, head_dim]; k, v: [batch, kv_len, kv_heads, head_dim]; head h reads KV head h // group.
          PACKED: no batch axis, sequence i holds the rows cu_q[i] to cu_q[i + 1] of q and cu_k[i] to cu_k[i + 1] of k and v.
          lse: [batch, q_heads, q_len], PACKED [q_heads, rows of q]; natural logarithm of the sum of exp(scale * q k).
 Causal   bottom-right: query i sees the keys up to i + kv_len - q_len. A row without a key gives 0, and its lse is -inf.
@@ -74,17 +74,18 @@ def add_values(acc, weights, rescale, values):
     return tl.dot(weights.to(values.dtype), values, acc * rescale[:, None], input_precision="ieee")
 
 
-@triton.jit(do_not_specialize=["q_heads", "q_len", "kv_len", "q_tiles"])
+@triton.jit(do_not_specialize=["q_heads", "group", "q_len", "kv_len", "q_tiles", "lse_rows"])  # one compilation for all lengths
 def flash_forward_kernel(
-    q, k, v, out_ptr, lse_ptr, cu_q_ptr, cu_k_ptr, q_strides, k_strides, v_strides, out_strides, lse_strides,
-    q_heads, q_len, kv_len, q_tiles, scale_log2,
-    GROUP: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
+    q, k, v, out_ptr, lse_ptr, cu_q_ptr, cu_k_ptr, q_strides, k_strides, v_strides, out_strides,
+    q_heads, group, q_len, kv_len, q_tiles, lse_rows, scale_log2,
+    HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
     CAUSAL: tl.constexpr, PACKED: tl.constexpr, WITH_LSE: tl.constexpr, DESCRIPTORS: tl.constexpr, AHEAD: tl.constexpr,
 ):  # fmt: skip
     """One program owns BM queries of one head and walks over their keys, BN at a time.
 
-    q_strides ... out_strides: (batch, row, head) in elements, and the last axis has stride 1; lse_strides: (batch, head).
-    q_tiles: tiles of the longest sequence; the grid is q_tiles * q_heads * batch programs, tiles of one head side by side.
+    q_strides ... out_strides  (batch, row, head) in elements; the last axis has stride 1
+    q_tiles   of the longest sequence; the grid is q_tiles * q_heads * batch programs, tiles of one head side by side
+    lse_rows  q_len, PACKED the rows of q: lse is contiguous
     """
     program = tl.program_id(0)
     tile = program % q_tiles
@@ -113,7 +114,7 @@ def flash_forward_kernel(
     best = tl.full((BM,), float("-inf"), tl.float32)
     total = tl.zeros((BM,), tl.float32)
     acc = tl.zeros((BM, BLOCK_D), tl.float32)
-    at_k = (batch, head // GROUP, k_first)
+    at_k = (batch, head // group, k_first)
     q_tile = load_rows(q, q_strides, (batch, head, q_first), row, q_len, BM, HEAD_DIM, BLOCK_D, DESCRIPTORS, True)
     if AHEAD:
         scores = tl.zeros((BM, BN), tl.float32)
@@ -168,5 +169,5 @@ def flash_forward_kernel(
     if WITH_LSE:
         ln2: tl.constexpr = 0.6931471805599453
         lse = (best * scale_log2 + tl.log2(tl.where(empty, 1.0, total))) * ln2
-        start = batch.to(tl.int64) * lse_strides[0] + head.to(tl.int64) * lse_strides[1]
+        start = (batch * q_heads + head).to(tl.int64) * lse_rows
         tl.store(lse_ptr + start + q_first + rows, tl.where(empty, float("-inf"), lse), mask=live)
