@@ -37,8 +37,8 @@ class PagedStep:
     _packed: tuple[Tensor, Tensor] | None = None
 
     def kv_lengths(self) -> list[int]:
-        """Tokens of each row after this step; 0 where it has no query."""
-        return [first + new if new else 0 for first, new in self.rows]
+        """Tokens of each row after this step; 0 for one that sits it out."""
+        return [first + new for first, new in self.rows]
 
     def gathered(self, block_size: int) -> tuple[Tensor, Tensor | None]:
         """Where the tokens of each row lie, int64 [batch, span.keys], and True where a row has none (None: nowhere)."""

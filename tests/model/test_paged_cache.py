@@ -73,7 +73,6 @@ def test_generate_gives_the_same_text(name):
 
 def test_the_paged_kernels_give_the_same():
     """In the interpreter: a ragged prompt through paged prefill, then paged decode, one row sitting out."""
-    pytest.importorskip("course_lib.attention.paged_prefill")
     model = load("course-target", parts=Parts(attend=attend_paged))
     model.layers = model.layers[:1]
     store = store_of(model, num_blocks=6, block_size=16)
@@ -152,6 +151,19 @@ def test_the_same_prompt_again_computes_one_token_at_least(kind, length):
         store.publish(time, text)
         store.check()
     assert store.pool.num_held == (length // 4) + (3 if length % 4 else 0)  # full blocks once, the rest three times
+
+
+@torch.inference_mode()
+def test_a_token_without_keys_yet_fills_no_block():
+    """block_size 4: of 7 tokens in the cache and the one just chosen, 8 in all, others may read one block, not two."""
+    model = decoder(dtype=torch.float64)
+    store, text = store_of(model), tokens(1, 12)[0].tolist()
+    model(torch.tensor([text[:7]]), started(store, "a"))
+    assert store.publish("a", text[:8]) == 1
+    assert store.begin("b", text) == 4
+    logits = model(torch.tensor([text[4:]]), PagedCache(store, ["b"]), last=True)
+    assert (logits[0, 0] - alone(model, text)[-1]).abs().max() < EXACT
+    store.check()
 
 
 @torch.inference_mode()
@@ -322,6 +334,22 @@ def test_a_step_without_room_changes_no_row():
     one = model(ids[:, 4:5], cache, torch.tensor([[4], [-1]]))
     assert (one[0, 0] - alone(model, ids[0, :5])[-1]).abs().max() < EXACT
     assert cache.lengths == [5, 4]
+
+
+@torch.inference_mode()
+def test_a_row_cut_before_a_step_without_room_says_its_length():
+    model = decoder(dtype=torch.float64)
+    store, ids = store_of(model, num_blocks=3), tokens(1, 12)
+    cache = started(store, "a")
+    model(ids[:, :8], cache)
+    store.begin("other")
+    store.extend({"other": 4})
+    with pytest.raises(OutOfBlocks, match="2 blocks wanted, 1 free"):
+        model(ids[:, 3:12], cache, torch.arange(3, 12)[None])
+    assert cache.lengths == [store.tables.length("a")] == [3]
+    found = model(ids[:, 3:8], cache)
+    assert (found[0] - alone(model, ids[0, :8])[3:]).abs().max() < EXACT
+    store.check()
 
 
 @torch.inference_mode()
