@@ -11,11 +11,12 @@ def random_qkv(batch, q_len, kv_len, q_heads, kv_heads, head_dim, dtype, seed=0,
     return tuple(torch.randn(shape, generator=generator, device=device).to(dtype) for shape in shapes)
 
 
-def assert_within_budget(found, expected, v, dtype):
+def assert_within_budget(found, expected, v, dtype, lse_error=2.0**-17):
     """found, expected: (out, lse). The budget for out: half a unit in the last place of the result, and of every weight.
 
     Weights sum to 1 and are rounded to the inputs' dtype, each by at most eps / 2 of itself, so out moves by at most eps / 2 of
     the largest |v|; rounding the result adds eps / 2 of it. float32 sums and exponentials add some 2**-20.
+    lse is never rounded to the inputs' dtype: it shows a key too many or too few where the budget for out would hide it.
     """
     (out, lse), (expected_out, expected_lse) = found, expected
     assert out.dtype == dtype
@@ -28,4 +29,4 @@ def assert_within_budget(found, expected, v, dtype):
     blind = expected_lse.isneginf()
     assert torch.equal(lse.isneginf(), blind)
     seen = ~blind
-    torch.testing.assert_close(lse[seen].double(), expected_lse[seen], rtol=2.0**-19, atol=2.0**-17)
+    torch.testing.assert_close(lse[seen].double(), expected_lse[seen], rtol=lse_error / 4, atol=lse_error)
