@@ -33,7 +33,7 @@ def sweep(shapes: tuple[tuple[int, int], ...] = SHAPES, blocks: tuple[int, ...] 
             right = call().clone()
             found = []
             for name, tile, splits in [
-                ("default", None, "auto"), ("default", None, "whole"), ("default", None, "even"),
+                ("default", None, "auto"), ("default", None, "whole"), ("default", None, "even"), ("default", None, "together"),
                 *(("", tile, "auto") for tile in tiles()),
             ]:  # fmt: skip
                 try:

@@ -41,7 +41,7 @@ def test_decode_equals_the_oracle_for_random_lengths(kind):
     for lengths in ([0, 1, kind[3], kind[3] + 1, 5003], [dice.randrange(1, 300) for _ in range(40)]):
         pool, q = made(lengths, kind)
         wanted, wanted_lse = decode_reference(q, pool.k, pool.v, pool.tables, lengths)
-        for splits in ("auto", "even"):
+        for splits in ("auto", "even", "together"):
             plan = plan_for(q, pool.k, pool.tables, lengths, splits=splits)
             out, lse = paged_decode(q, pool.k, pool.v, pool.tables, plan=plan, return_lse=True)
             assert_close(out, wanted, kind[4])
