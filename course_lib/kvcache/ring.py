@@ -88,12 +88,10 @@ class RingCache:
         """
         blocks = self.blocks
         position = self.length - 1 if position is None else position
-        oldest = self.length - self.max_append
-        if not min(oldest, self.length - 1) <= position < self.length:
-            raise KVCacheError(
-                f"query at {position} of {self.length} tokens; the ring still has the windows from {max(oldest, 0)} on"
-            )
-        start = max(min(self.sinks, position + 1), position - self.window + 1)
+        oldest = max(self.length - self.max_append, 0)
+        if self.length and not oldest <= position < self.length:
+            raise KVCacheError(f"query at {position} of {self.length} tokens; the ring has whole windows from {oldest} on")
+        start = max(self.sinks, position - self.window + 1)
         seen = [*range(min(self.sinks, position + 1)), *range(start, position + 1)]
         places = [self._place(p) for p in seen]
         slots = [blocks[entry] * self.pool.block_size + offset for entry, offset in places]

@@ -205,6 +205,10 @@ def test_refusals_say_what_is_possible_and_change_nothing():
         ring.live(3)
     with pytest.raises(KVCacheError, match="query at -1 of 3"):
         ring.live(-1)
+    short = RingCache(BlockPool(2, BLOCK), window=6, max_append=3)
+    short.append(1)
+    with pytest.raises(KVCacheError, match="query at -1 of 1"):
+        short.live(-1)
     ring.free()
     for call in (ring.free, ring.fork, ring.live, lambda: ring.append(1)):
         with pytest.raises(UnknownSequence, match="freed"):
