@@ -4,20 +4,19 @@ from collections.abc import Iterator
 
 import torch
 
-from course_lib.attention.decode import DecodeTile, decode_tile
+from course_lib.attention.decode import H200_SM_BYTES, SCRATCH_BYTES, DecodeTile, decode_tile
 from course_lib.timing import l2_flusher, time_calls
 
 from ._paged_setup import BARS, HEAD_DIM, SHAPES, case, read_roof
 
 LOOPS = ((32, 4, 4), (32, 4, 6), (64, 4, 2), (64, 4, 3), (64, 4, 4), (64, 8, 3), (128, 4, 2), (128, 8, 2), (128, 8, 3))
-SM_BYTES, SCRATCH_BYTES = 228 * 1024, 8 * 1024  # an H200's shared memory; what a program needs beside its buffers
 
 
 def tiles() -> Iterator[DecodeTile]:
     """Each loop with as many programs as fit on an SM, and with twice as many, which the hardware starts as others end."""
     for tokens, warps, stages in LOOPS:
         buffers = max(1, stages - 1) * tokens * HEAD_DIM * 2 * 2
-        fit = max(1, min(SM_BYTES // (buffers + SCRATCH_BYTES), 64 // warps, 6))
+        fit = max(1, min(H200_SM_BYTES // (buffers + SCRATCH_BYTES), 64 // warps, 6))
         for programs in dict.fromkeys((max(1, fit - 1), fit, 2 * fit)):
             yield DecodeTile(tokens, warps, stages, programs)
 

@@ -9,26 +9,46 @@ In the order of reading
   forward_kernel.py  FlashAttention forward; forward.py launches it, dense.py stands in where Triton cannot run
   tiles.py, cost.py  which tile and why; FLOPs, least bytes, bytes of a tiling
   checks.py          what the inputs must be; custom_ops.py  the same as torch operators
+
+Over a paged cache
+  paged_reference.py the gather and the oracle; splits.py  how decode work is cut
+  decode_kernel.py   decode; merge_kernel.py merges its parts; decode.py plans and launches; cascade.py reads a shared prefix once
+  paged_prefill.py   chunks of a prompt; paged_write.py  new K and V into the cache, turned on the way
+                     paged_write, paged_prefill and paged_reference have the name of their module, so they are not offered
+                     here: `from course_lib.attention.paged_write import paged_write`
+  paged_checks.py, paged_cost.py, paged_ops.py  as above
 """
 
 from importlib import import_module
 from typing import Any
 
 _HOME = {
+    "CascadePlan": "cascade",
+    "DecodePlan": "decode",
     "Partial": "online_softmax",
     "Tile": "tiles",
     "attention_flops": "cost",
     "attention_reference": "reference",
+    "cascade_decode": "cascade",
+    "check_tables": "paged_checks",
     "choose_tile": "tiles",
+    "contiguous_decode": "decode",
+    "decode_flops": "paged_cost",
+    "decode_least_bytes": "paged_cost",
+    "decode_reference": "paged_reference",
     "finish": "online_softmax",
     "flash_attention": "forward",
     "flash_attention_packed": "forward",
+    "gather_blocks": "paged_reference",
+    "kv_bytes": "paged_cost",
     "least_bytes": "cost",
     "least_tile_bytes": "cost",
     "merge": "online_softmax",
     "merge_states": "online_softmax",
     "packed_reference": "reference",
+    "paged_decode": "decode",
     "partial": "online_softmax",
+    "split_work": "splits",
     "tile_bytes": "cost",
 }
 __all__ = sorted(_HOME)

@@ -19,6 +19,8 @@ from .splits import FIELDS, WorkList, split_work
 
 LOG2_E = 1.4426950408889634
 PARTS = 16  # parts that the merge kernel takes at a time
+H200_SM_BYTES = 228 * 1024
+SCRATCH_BYTES = 8 * 1024  # shared memory of a program beside its buffers: q, p, and what the system keeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +33,19 @@ class DecodeTile:
     programs_per_sm: int
 
 
-def decode_tile(head_dim: int, rows: int) -> DecodeTile:
-    """64 KiB of K and V in two buffers, so that three programs of 16 rows share an H200's SM and 96 KiB or more are on the way.
+def decode_tile(head_dim: int, rows: int, sm_bytes: int = H200_SM_BYTES) -> DecodeTile:
+    """64 KiB of K and V in two buffers; as many programs as fit into an SM's shared memory and registers, at most 3.
 
-    head_dim 128: 64 tokens * 128 * 2 bytes * (K and V) * 2 buffers = 64 KiB.
+    head_dim 128: 64 tokens * 128 * 2 bytes * (K and V) * 2 buffers = 64 KiB. An H200's SM holds three such programs, and at least
+    96 KiB are on the way; an A100's (164 KiB) holds two.
     """
     padded = 1 << (head_dim - 1).bit_length()
     tokens = max(32, min(128, 64 * 128 // padded))
     if rows > 16:  # a tile of many queries: registers are what is short
         large = rows >= 128 or rows * padded >= 64 * 256
         return DecodeTile(min(tokens, 64), 8 if large else 4, 3, 1 if large else 2)
-    return DecodeTile(tokens, 4, 3, 3)
+    fit = sm_bytes // (2 * 2 * 2 * tokens * padded + SCRATCH_BYTES)
+    return DecodeTile(tokens, 4, 3, max(1, min(fit, 2 if padded == 256 else 3)))
 
 
 def most_rows(head_dim: int) -> int:
@@ -49,11 +53,12 @@ def most_rows(head_dim: int) -> int:
     return 128 if head_dim <= 128 else 64
 
 
-def default_programs(device: torch.device, tile: DecodeTile) -> int:
-    """SMs times programs for each; on a CPU 6, so that work is cut and merged there as well."""
+def multiprocessors(device: torch.device) -> tuple[int, int]:
+    """SMs, and bytes of shared memory of each. A CPU has two that are like an H200's, so that work is cut there as well."""
     if device.type != "cuda":
-        return 6
-    return torch.cuda.get_device_properties(device).multi_processor_count * tile.programs_per_sm
+        return 2, H200_SM_BYTES
+    found = torch.cuda.get_device_properties(device)
+    return found.multi_processor_count, getattr(found, "shared_memory_per_multiprocessor", H200_SM_BYTES)
 
 
 class DecodePlan:
@@ -71,11 +76,12 @@ class DecodePlan:
         self.dtype, self.device, self.group = dtype, device, q_heads // kv_heads
         self.part_rows = self.group * (int(groups[:, 1].max()) if len(groups) else 1)
         self.tile_rows = max(16, 1 << (self.part_rows - 1).bit_length())
-        self.tile = tile or decode_tile(head_dim, self.tile_rows)
+        sms, sm_bytes = multiprocessors(device)
+        self.tile = tile or decode_tile(head_dim, self.tile_rows, sm_bytes)
         self.queries = int((groups[:, 0] + groups[:, 1]).max()) if len(groups) else 0
         pairs = len(groups) * kv_heads
         most_tiles = pairs * max(1, -(-capacity // self.tile.tokens))
-        self.programs = max(1, min(programs or default_programs(device, self.tile), most_tiles))
+        self.programs = max(1, min(programs or sms * self.tile.programs_per_sm, most_tiles))
         self.max_merges = min(pairs, self.programs - 1)
         self._starts = -(-(self.programs + 1) // FIELDS) * FIELDS
         self._items = (pairs + self.programs) * FIELDS
