@@ -7,6 +7,8 @@ from course_lib.model.interval import ratio_interval
 
 from .markdown import paragraph, table
 
+GREEDY = "Greedy text of small models goes round in circles, which makes agreement on it higher: both are given.\n"
+
 
 def score_on(run: dict[str, Any], sha: str) -> dict[str, Any] | None:
     """What a run's model scored on one text; None where it was not scored."""
@@ -71,10 +73,7 @@ def pairs(runs: list[dict[str, Any]]) -> str:
         for key, words in names.items():
             one = run["pair"][key]
             rows.append([words, f"{one['value']:.4f} [{one['low']:.4f}, {one['high']:.4f}]", f"{one['count']:,}"])
-        said += table(["measure", "value", "tokens"], rows) + "\n"
+        said += table(["measure", "value", "tokens"], rows) + "\n" + GREEDY + "\n"
         if target and (more := _difference_rows(run, target)):
             said += table(["Python", f"bits per byte, {run['model']} less {target['model']}"], more) + "\n"
-    if not said:
-        return ""
-    note = "Greedy text of small models goes round in circles, which makes agreement on it higher: both are given.\n"
-    return "## Draft and target\n\n" + said + note
+    return "## Draft and target\n\n" + said.rstrip() + "\n" if said else ""

@@ -6,7 +6,7 @@ from .data import VALIDATION_WINDOWS
 from .dry_run import RATES
 from .markdown import paragraph, points, table
 
-ROWS_OF_CURVE = 12
+SHARES = (0.03, *(number / 12 for number in range(1, 13)))  # of a run, for the loss
 SWEEP_STEPS = 800  # of each pair of rates, before the runs of the shipped weights
 
 
@@ -17,22 +17,23 @@ def training(runs: list[dict[str, Any]]) -> str:
          run["date"], run["seed"]]
         for run in runs
     ]  # fmt: skip
-    notes = []
+    notes: dict[str, list[str]] = {}  # what was done -> the models it was done with
     for run in runs:
         settings = run["settings"]
         how = f"{settings['batch']} windows of {settings['length']} tokens a step"
         rates = f"Muon {settings['muon_rate']} for the layers' matrices, AdamW {settings['adam_rate']} for the rest"
         phases = f"{settings['warmup_steps']} steps of warm-up, decay over the last {settings['decay_share']:.0%}"
-        taught = ""
+        notes.setdefault(f"{how}; {rates}; {phases}. PyTorch {run['versions']['torch']}.", []).append(run["model"])
         if settings["teacher"]:
-            taught = f"; {settings['distil_share']:.0%} of its loss from the distribution of {_stem(settings['teacher'])}"
-        notes.append(f"{run['model']}: {how}; {rates}; {phases}{taught}. PyTorch {run['versions']['torch']}.")
+            taught = f"{settings['distil_share']:.0%} of its loss from the distribution of {_stem(settings['teacher'])}."
+            notes[taught] = [run["model"]]
     calls = "```\n" + "\n".join(_call(run) for run in runs) + "\n```\n"
     why = paragraph(
-        "Products in bf16; steps are taken on float32 weights, whose bf16 copy is shipped. These calls made the models (a GPU",
-        "does not always add in one order, so the same call need not give the same bits):",
+        "Products in bf16; steps are taken on float32 weights, whose bf16 copy is shipped. Calls that train the models again (a",
+        "GPU does not always add in one order, so the same call need not give the same bits):",
     )
-    return "\n".join(["## Training\n", table(head, rows), points(notes), _rates(), why, calls, _curves(runs)])
+    said = points([f"{', '.join(names)}: {what}" for what, names in notes.items()])
+    return "\n".join(["## Training\n", table(head, rows), said, _rates(), why, calls, _curves(runs)])
 
 
 def _rates() -> str:
@@ -47,20 +48,20 @@ def _rates() -> str:
 
 def _call(run: dict[str, Any]) -> str:
     settings = run["settings"]
-    words = ["python -m tools.train", run["model"], "--shards DIR --out DIR", f"--tokens {run['tokens_seen']}"]
-    words.append(f"--muon-rate {settings['muon_rate']} --adam-rate {settings['adam_rate']} --seed {run['seed']}")
+    lines = [f"python -m tools.train {run['model']} --shards DIR --out DIR --tokens {run['tokens_seen']}"]
+    lines.append(f"--muon-rate {settings['muon_rate']} --adam-rate {settings['adam_rate']} --seed {run['seed']}")
     if settings["teacher"]:
-        words.append(f"--teacher DIR/{settings['teacher']} --distil {settings['distil_share']}")
-    return " ".join(words)
+        lines.append(f"--teacher DIR/{settings['teacher']} --distil {settings['distil_share']}")
+    return " \\\n    ".join(lines)
 
 
 def _curves(runs: list[dict[str, Any]]) -> str:
     """Loss in nats a token at evenly spaced shares of each run: of training steps, and on held windows."""
     rows = []
-    for number in range(1, ROWS_OF_CURVE + 1):
-        row: list[Any] = [f"{number / ROWS_OF_CURVE:.0%}"]
+    for share in SHARES:
+        row: list[Any] = [f"{share:.0%}"]
         for run in runs:
-            step = number / ROWS_OF_CURVE * run["steps"]
+            step = share * run["steps"]
             row += [_at(run["loss_curve"], step), _at(run["validation"], step)]
         rows.append(row)
     head = ["share of the run", *(f"{run['model'].removeprefix('course-')}, {of}" for run in runs for of in ("steps", "held"))]
