@@ -6,6 +6,8 @@ import math
 import torch
 from torch import Tensor
 
+from .tiles import has_tile
+
 HEAD_DIMS = (64, 80, 96, 128, 256)  # of the kernels; 80 and 96 are padded to 128 inside a tile
 DTYPES = (torch.bfloat16, torch.float16, torch.float32)
 IMPLEMENTATIONS = ("auto", "triton", "dense")
@@ -104,8 +106,12 @@ def check_lengths(cu: Tensor, name: str, rows: int, longest: int, device: torch.
 
 
 def _has_kernels(q: Tensor) -> bool:
-    """Tensor cores for the dtype, and a tile: head_dim 256 has one from Hopper on."""
+    """Tensor cores for the dtype, and a tile: head_dim 256 has none on an A100."""
     if not q.is_cuda or q.dtype == torch.float32 or q.shape[-1] not in HEAD_DIMS:
         return False
-    capability = torch.cuda.get_device_capability(q.device) if torch.version.hip is None else (8, 0)
-    return capability >= ((9, 0) if q.shape[-1] == 256 else (8, 0))
+    return capability_of(q) >= (8, 0) and has_tile(q.shape[-1], capability_of(q))
+
+
+def capability_of(q: Tensor) -> tuple[int, int]:
+    """Of q's device. AMD's numbers mean something else: its GPUs take the tiles of an A100."""
+    return torch.cuda.get_device_capability(q.device) if torch.version.hip is None else (8, 0)

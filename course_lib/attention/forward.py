@@ -6,12 +6,13 @@ lse      natural logarithm of the sum of exp(scale * q k), float32 [batch, q_hea
 """
 
 import math
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .checks import check_impl, check_inputs, check_launch, check_lengths, check_out, check_scale, check_strides
+from .checks import capability_of, check_impl, check_inputs, check_launch, check_lengths, check_out, check_scale, check_strides
 from .dense import dense_attention
 from .tiles import Tile, choose_tile, padded
 
@@ -103,11 +104,12 @@ def _launch(
     from .forward_kernel import flash_forward_kernel
 
     check_launch(flash_forward_kernel, q)
-    tile = tile or choose_tile(q.shape[-1], _capability(q), descriptors=describable(q, k, v))
+    tile = tile or choose_tile(q.shape[-1], capability_of(q) if q.is_cuda else None, descriptors=describable(q, k, v))
     programs = -(-q_len // tile.query_rows) * q.shape[-2] * batch
     if programs:
         args, options = launch_arguments(q, k, v, out, lse, cu, q_len, kv_len, causal, scale, tile)
-        flash_forward_kernel[(programs,)](*args, **options)
+        with torch.cuda.device(q.device) if q.is_cuda else nullcontext():  # Triton launches on the current device
+            flash_forward_kernel[(programs,)](*args, **options)
 
 
 def launch_arguments(
@@ -146,13 +148,6 @@ def _descriptor(x: Tensor, rows: int, block_d: int) -> Any:
     return TensorDescriptor(
         x, [shape[i] for i in order], [strides[i] if shape[i] > 1 or i == 3 else step for i in order], [1, 1, rows, block_d]
     )
-
-
-def _capability(q: Tensor) -> tuple[int, int] | None:
-    """Of q's device; None for the interpreter. AMD's numbers mean something else: its GPUs take pointers, as an A100 does."""
-    if not q.is_cuda:
-        return None
-    return torch.cuda.get_device_capability(q.device) if torch.version.hip is None else (8, 0)
 
 
 def _dense_packed(

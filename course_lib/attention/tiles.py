@@ -47,13 +47,25 @@ def choose_tile(head_dim: int, capability: tuple[int, int] | None, *, descriptor
     """
     if capability is None:
         return INTERPRETED
-    table = AMPERE if capability < (9, 0) else HOPPER if descriptors else HOPPER_POINTERS
+    table = _table(capability, descriptors)
     if padded(head_dim) not in table:
         raise ValueError(
             f"no tile for head_dim {head_dim} on a device of compute capability {capability}, where there are tiles for "
             f"{', '.join(map(str, table))}; use impl='dense', or give a tile"
         )
     return table[padded(head_dim)]
+
+
+def has_tile(head_dim: int, capability: tuple[int, int]) -> bool:
+    """(8, 0), an A100: 128 -> True, 256 -> False."""
+    return padded(head_dim) in _table(capability, True)
+
+
+def _table(capability: tuple[int, int], descriptors: bool) -> dict[int, Tile]:
+    """Hopper's tiles need 227 KiB of shared memory in a block, which (9, 0) to (11, x) have; (12, x) has 99, as (8, 6) has."""
+    if not (9, 0) <= capability < (12, 0):
+        return AMPERE
+    return HOPPER if descriptors else HOPPER_POINTERS
 
 
 def shared_bytes(tile: Tile, head_dim: int, element_bytes: int = 2) -> int:
