@@ -125,6 +125,18 @@ def test_a_paged_request_grows_block_by_block_and_never_wastes_a_whole_one():
     assert allocator.free_slots() == 256
 
 
+def test_admission_leaves_the_watermark_and_growth_may_use_it():
+    allocator = Paged(100 * 16, 16, watermark=0.1)
+    with pytest.raises(KVCacheError, match="1441 tokens never fit"):
+        allocator.admit(Request(1, 1440), 1)  # preempted near its end it could not come back: 91 blocks of 90
+    held = allocator.admit(Request(1, 1439), 1424)
+    assert (held.slots, allocator.free_slots()) == (89 * 16, 11 * 16)
+    assert allocator.admit(Request(17, 1), 17) is None
+    assert allocator.admit(Request(16, 1), 16).slots == 16
+    assert all(allocator.grow(held) for _ in range(16))
+    assert allocator.free_slots() == 9 * 16
+
+
 def test_growth_without_a_block_changes_nothing():
     allocator = Paged(32, 16, watermark=0)
     first, _second = allocator.admit(Request(16, 9), 16), allocator.admit(Request(16, 9), 16)
@@ -167,6 +179,7 @@ def test_refusals():
         Buddy(100, 64)
     with pytest.raises(KVCacheError, match="pieces up to 48"):
         Buddy(96, 48)
+    assert (FirstFit(1).allocate(1), Buddy(1, 1).allocate(1)) == (0, 0)
     with pytest.raises(KVCacheError, match="0 slots"):
         FirstFit(0)
     with pytest.raises(KVCacheError, match="at least 1 of both"):
