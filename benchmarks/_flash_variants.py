@@ -98,6 +98,8 @@ def _try_all() -> dict[tuple[int, bool, Tile], str]:
     children = [subprocess.Popen([*command, str(i)], stdout=subprocess.PIPE, text=True) for i in range(PROCESSES)]
     lines = [line for child in children for line in child.communicate()[0].splitlines() if line.startswith("[")]
     variants = every_variant()
+    if not lines:  # a device that takes one process only: then here, one after the other
+        return {variant: _what_is_wrong(*variant) for variant in variants}
     return {variants[index]: words for index, words in map(json.loads, lines)}
 
 

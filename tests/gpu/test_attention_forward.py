@@ -74,8 +74,9 @@ def test_vectors_that_no_descriptor_takes_go_through_pointers():
     check(q, k, v, True, BF16)
 
 
-@pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
-@pytest.mark.parametrize(("head_dim", "dtype"), [(64, FP16), (128, BF16), (256, BF16)])
+@pytest.mark.parametrize(
+    ("head_dim", "dtype", "causal"), [(64, FP16, False), (128, BF16, True), (128, BF16, False), (256, BF16, True)]
+)
 def test_packed_lengths_equal_the_oracle_and_sequences_of_nan_stay_alone(head_dim, dtype, causal):
     dice = random.Random(head_dim)
     for seed in range(12):
