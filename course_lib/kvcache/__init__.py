@@ -4,7 +4,6 @@
     tables = BlockTables(pool)                          # sequences: add, append, fork, free
     cache = PrefixCache(pool)                           # content: match, insert, evict
     storage = KVStorage.of(config, pool)                # the tensors
-
     metrics = KVMetrics(pool, tables, cache, storage)   # what a dashboard sees
 
 Each can be used without those below it. Only KVStorage holds tensors; the others are plain Python and import no torch.

@@ -78,13 +78,12 @@ class KVMetrics:
 
     def _readings(self) -> Iterator[Reading]:
         pool = self.pool
-        yield Reading("kv_blocks_total", "gauge", "Blocks of the pool", pool.num_blocks)
+        yield Reading("kv_blocks", "gauge", "Blocks of the pool", pool.num_blocks)
         yield Reading("kv_blocks_free", "gauge", "Blocks without reference and without content worth keeping", pool.num_free)
         yield Reading("kv_blocks_cached", "gauge", "Blocks without reference whose content can be reused", pool.num_cached)
         yield Reading("kv_blocks_held", "gauge", "Blocks with at least one reference", pool.num_held)
-        yield Reading(
-            "kv_cache_usage_perc", "gauge", "Share of blocks that are held, 1 means all", pool.num_held / pool.num_blocks
-        )
+        share = pool.num_held / pool.num_blocks
+        yield Reading("kv_cache_usage_perc", "gauge", "Share of blocks that are held, 1 means all", share)
         if self.tables is not None:
             waste = self.tables.waste()
             yield Reading("kv_sequences", "gauge", "Sequences with a block table", len(self.tables))
@@ -92,8 +91,9 @@ class KVMetrics:
             yield Reading("kv_waste_reserved_tokens", "gauge", "Slots in blocks handed out ahead of need", waste.reserved_tokens)
             if self.storage is not None:
                 size = self.storage.bytes_per_token
-                yield Reading("kv_waste_internal_bytes", "gauge", "The same in bytes", waste.internal_tokens * size)
-                yield Reading("kv_waste_reserved_bytes", "gauge", "The same in bytes", waste.reserved_tokens * size)
+                internal, reserved = waste.internal_tokens * size, waste.reserved_tokens * size
+                yield Reading("kv_waste_internal_bytes", "gauge", "Empty slots in blocks that are begun, in bytes", internal)
+                yield Reading("kv_waste_reserved_bytes", "gauge", "Slots handed out ahead of need, in bytes", reserved)
         if self.cache is not None:
             stats = self.cache.stats
             yield Reading("prefix_cache_queries", "counter", "Tokens looked up in the prefix cache", stats.queried_tokens)
