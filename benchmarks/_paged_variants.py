@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import torch
 
-from course_lib.attention.decode import H200_SM_BYTES, SCRATCH_BYTES, DecodeTile, decode_tile
+from course_lib.attention.decode_tile import H200_SM_BYTES, SCRATCH_BYTES, DecodeTile, decode_tile
 from course_lib.timing import l2_flusher, time_calls
 
 from ._paged_setup import BARS, HEAD_DIM, SHAPES, case, read_roof
@@ -38,7 +38,7 @@ def sweep(shapes: tuple[tuple[int, int], ...] = SHAPES, blocks: tuple[int, ...] 
                 try:
                     call, plan = made.ours(tile, splits)
                     wrong = (call() - right).abs().max().item()
-                    seconds = time_calls(call, repeats=7, warmup=2, before=flush).median_seconds
+                    seconds = time_calls(call, repeats=5, warmup=2, before=flush).median_seconds
                 except Exception as error:  # a variant that does not fit is a line of the table, not the end of it
                     print(f"  {tile}: {type(error).__name__}: {str(error)[:100]}")
                     continue

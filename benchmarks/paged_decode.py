@@ -16,7 +16,8 @@ from ._paged_setup import BARS, HEAD_DIM, KV_HEADS, Q_HEADS, SHAPES, Case, case,
 from ._result import write_result
 
 SOURCES = (
-    "benchmarks/paged_decode.py", "benchmarks/_paged_setup.py", "course_lib/attention/decode.py",
+    "benchmarks/paged_decode.py", "benchmarks/_paged_setup.py", "course_lib/attention/decode_plan.py",
+    "course_lib/attention/decode_tile.py",
     "course_lib/attention/decode_kernel.py", "course_lib/attention/merge_kernel.py", "course_lib/attention/splits.py",
     "course_lib/attention/cascade.py", "course_lib/timing/events.py", "course_lib/timing/flush.py",
 )  # fmt: skip
@@ -117,7 +118,7 @@ def cascade_rows() -> list[dict[str, Any]]:
 
 def host_rows(repeats: int = 200) -> list[dict[str, Any]]:
     """Host microseconds of plan.update, which runs once a step for all layers."""
-    from course_lib.attention.decode import DecodePlan
+    from course_lib.attention.decode_plan import DecodePlan
 
     found = []
     for rows in (1, 64, 256):

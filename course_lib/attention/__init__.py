@@ -12,7 +12,9 @@ In the order of reading
 
 Over a paged cache
   paged_reference.py the gather and the oracle; splits.py  how decode work is cut
-  decode_kernel.py   decode; merge_kernel.py merges its parts; decode.py plans and launches; cascade.py reads a shared prefix once
+  decode_kernel.py   decode; merge_kernel.py  merges its parts; decode_tile.py  how much at a time
+  decode_plan.py     writes the work list and launches; decode.py checks, and plans where no plan is given
+  cascade.py         decode that reads a shared prefix once
   paged_prefill.py   chunks of a prompt; paged_write.py  new K and V into the cache, turned on the way
                      paged_write, paged_prefill and paged_reference have the name of their module, so they are not offered
                      here: `from course_lib.attention.paged_write import paged_write`
@@ -24,7 +26,7 @@ from typing import Any
 
 _HOME = {
     "CascadePlan": "cascade",
-    "DecodePlan": "decode",
+    "DecodePlan": "decode_plan",
     "Partial": "online_softmax",
     "Tile": "tiles",
     "attention_flops": "cost",

@@ -11,7 +11,9 @@ import torch
 from torch import Tensor
 
 from . import paged_checks as checks
-from .decode import DecodePlan, DecodeTile, _without_length
+from .decode import without_length
+from .decode_plan import DecodePlan
+from .decode_tile import DecodeTile
 
 
 class CascadePlan:
@@ -97,14 +99,14 @@ def cascade_decode(
         return paged_decode(
             q, k_blocks, v_blocks, block_tables, lengths, scale=scale, return_lse=return_lse, out=out, impl="dense"
         )
-    q3 = _without_length(q)
+    q3 = without_length(q)
     checks.check_cache(q3, k_blocks, v_blocks, block_tables)
     if out is not None:
         checks.check_out(out, q)
     if plan is None:
         plan = cascade_plan_for(q3, k_blocks, block_tables, kv_lengths, shared_tokens)
         plan.check_tables(block_tables, k_blocks.shape[0])
-    result, lse = plan.run(q3, k_blocks, v_blocks, block_tables, scale=scale, out=None if out is None else _without_length(out))
+    result, lse = plan.run(q3, k_blocks, v_blocks, block_tables, scale=scale, out=None if out is None else without_length(out))
     result = out if out is not None else result.view(q.shape)
     return (result, lse if q.ndim == 3 else lse[..., None]) if return_lse else result
 

@@ -1,234 +1,16 @@
-"""Decode attention over a paged (or contiguous) cache: plan on the host, run on the device.
-
-A decode step reads the whole cache once and computes little, so its time is its bytes. What keeps a kernel from the memory's rate
-is work that does not spread: `DecodePlan` cuts it by lengths (splits.py) and writes it as a list into buffers of fixed size. The
-launch never changes, only the list does: a CUDA graph captured once replays after each `plan.update(kv_lengths)`.
+"""Decode attention over a paged cache, and over a contiguous one: checks, plans where no plan is given, runs.
 
 Layout   q, out [rows, q_heads, head_dim] or [rows, 1, q_heads, head_dim]; lse float32 [rows, q_heads] or [rows, q_heads, 1]
          k, v [num_blocks, block_size, kv_heads, head_dim] with tables int32 [rows, max_blocks]; contiguous: [rows, kv_len, ...]
 """
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from . import paged_checks as checks
-from .splits import FIELDS, WorkList, split_work
-
-LOG2_E = 1.4426950408889634
-PARTS = 16  # parts that the merge kernel takes at a time
-H200_SM_BYTES = 228 * 1024
-SCRATCH_BYTES = 8 * 1024  # shared memory of a program beside its buffers: q, p, and what the system keeps
-
-
-@dataclass(frozen=True, slots=True)
-class DecodeTile:
-    """tokens of K and V at a time, warps, buffers in flight + 1, and how many programs an SM is to get."""
-
-    tokens: int
-    warps: int
-    stages: int
-    programs_per_sm: int
-
-
-def decode_tile(head_dim: int, rows: int, sm_bytes: int = H200_SM_BYTES) -> DecodeTile:
-    """64 KiB of K and V in two buffers; as many programs as fit into an SM's shared memory and registers, at most 3.
-
-    head_dim 128: 64 tokens * 128 * 2 bytes * (K and V) * 2 buffers = 64 KiB. An H200's SM holds three such programs, and at least
-    96 KiB are on the way; an A100's (164 KiB) holds two.
-    """
-    padded = 1 << (head_dim - 1).bit_length()
-    tokens = max(32, min(128, 64 * 128 // padded))
-    if rows > 16:  # a tile of many queries: registers are what is short
-        large = rows >= 128 or rows * padded >= 64 * 256
-        return DecodeTile(min(tokens, 64), 8 if large else 4, 3, 1 if large else 2)
-    fit = sm_bytes // (2 * 2 * 2 * tokens * padded + SCRATCH_BYTES)
-    return DecodeTile(tokens, 4, 3, max(1, min(fit, 2 if padded == 256 else 3)))
-
-
-def most_rows(head_dim: int) -> int:
-    """Rows of a tile whose output, float32, stays in the registers of 8 warps."""
-    return 128 if head_dim <= 128 else 64
-
-
-def multiprocessors(device: torch.device) -> tuple[int, int]:
-    """SMs, and bytes of shared memory of each. A CPU has two that are like an H200's, so that work is cut there as well."""
-    if device.type != "cuda":
-        return 2, H200_SM_BYTES
-    found = torch.cuda.get_device_properties(device)
-    return found.multi_processor_count, getattr(found, "shared_memory_per_multiprocessor", H200_SM_BYTES)
-
-
-class DecodePlan:
-    """The work list of one shape of decode step, and the memory for its parts. Make one with `DecodePlan.plan`."""
-
-    def __init__(
-        self, groups: Any, capacity: int, why: str, *, q_heads: int, kv_heads: int, head_dim: int, block_size: int | None,
-        dtype: torch.dtype, device: torch.device, tile: DecodeTile | None, programs: int | None, splits: str,
-    ) -> None:  # fmt: skip
-        checks.check_heads(q_heads, kv_heads)
-        checks.check_sizes(head_dim, block_size)
-        checks.check_dtype(dtype, device)
-        self.groups, self.capacity, self._why, self.splits = groups, capacity, why, splits
-        self.q_heads, self.kv_heads, self.head_dim, self.block_size = q_heads, kv_heads, head_dim, block_size
-        self.dtype, self.device, self.group = dtype, device, q_heads // kv_heads
-        self.part_rows = self.group * (int(groups[:, 1].max()) if len(groups) else 1)
-        self.tile_rows = max(16, 1 << (self.part_rows - 1).bit_length())
-        sms, sm_bytes = multiprocessors(device)
-        self.tile = tile or decode_tile(head_dim, self.tile_rows, sm_bytes)
-        self.queries = int((groups[:, 0] + groups[:, 1]).max()) if len(groups) else 0
-        pairs = len(groups) * kv_heads
-        most_tiles = pairs * max(1, -(-capacity // self.tile.tokens))
-        self.programs = max(1, min(programs or sms * self.tile.programs_per_sm, most_tiles))
-        self.max_merges = min(pairs, self.programs - 1)
-        self._starts = -(-(self.programs + 1) // FIELDS) * FIELDS
-        self._items = (pairs + self.programs) * FIELDS
-        self._merges = max(1, self.max_merges) * FIELDS
-        size = self._starts + self._items + self._merges
-        self.work = torch.zeros(size, dtype=torch.int32, device=device)
-        self._views = self.work.split([self._starts, self._items, self._merges])
-        slots = max(1, 2 * (self.programs - 1))
-        self.parts = torch.empty(slots, self.part_rows, head_dim, dtype=torch.float32, device=device)
-        self.part_lse = torch.empty(slots, self.part_rows, dtype=torch.float32, device=device)
-        pinned = device.type == "cuda"
-        self._host = [torch.zeros(size, dtype=torch.int32, pin_memory=pinned) for _ in range(2)]
-        self._copied = [torch.cuda.Event() for _ in range(2)] if pinned else []
-        self._turn, self._merge_loaded = 0, False
-        self.lengths: Any = None
-        self.list: WorkList | None = None
-
-    @classmethod
-    def plan(
-        cls, kv_lengths: Any, *, q_heads: int, kv_heads: int, head_dim: int, block_size: int | None, max_len: int,
-        dtype: torch.dtype, device: Any, queries_per_row: int = 1, tile: DecodeTile | None = None, programs: int | None = None,
-        splits: str = "auto",
-    ) -> "DecodePlan":  # fmt: skip
-        """Plan a step for these lengths, and for all later ones up to max_len tokens a row (table entries * block_size).
-
-        block_size       None: contiguous K and V
-        queries_per_row  queries that all see all of the row's tokens (a shared prefix); more than a tile takes are cut
-        tile, programs, splits  by default what head_dim, the device and the work ask for
-        """
-        import numpy as np
-
-        device = torch.device(device)
-        if device.type == "cuda" and device.index is None:
-            device = torch.device("cuda", torch.cuda.current_device())
-        lengths = checks.host_lengths(kv_lengths)
-        group = max(1, q_heads // max(1, kv_heads))
-        at_once = max(1, min(queries_per_row, most_rows(head_dim) // group))
-        first = np.arange(0, queries_per_row, at_once)
-        row = np.repeat(np.arange(len(lengths)), len(first))
-        inside = np.tile(first, len(lengths))
-        groups = np.stack([row * queries_per_row + inside, np.minimum(at_once, queries_per_row - inside), row], 1)
-        why = f"{max_len // block_size} blocks of {block_size}" if block_size else "contiguous"
-        made = cls(
-            groups, max_len, why, q_heads=q_heads, kv_heads=kv_heads, head_dim=head_dim, block_size=block_size,
-            dtype=dtype, device=device, tile=tile, programs=programs, splits=splits,
-        )  # fmt: skip
-        made.rows = len(lengths)
-        made.update(lengths)
-        return made
-
-    rows: int = 0
-
-    def update(self, kv_lengths: Any) -> None:
-        """Write the work of new lengths into the same device buffers, on the current stream. Bad lengths change nothing.
-
-        Give host numbers: a CUDA tensor is copied to the host first, which waits for the GPU.
-        """
-        lengths = checks.host_lengths(kv_lengths)
-        checks.check_lengths(lengths, self.rows, self.capacity, self._why)
-        if not self.rows:
-            self.lengths = lengths
-            return
-        work = split_work(
-            lengths[self.groups[:, 2]], self.kv_heads, tile=self.tile.tokens, programs=self.programs, groups=self.groups,
-            splits=self.splits,
-        )  # fmt: skip
-        turn = self._turn
-        if self._copied:
-            self._copied[turn].synchronize()  # the copy before the last one: long done
-        host = self._host[turn].numpy()
-        host[: self.programs + 1] = work.starts
-        host[self._starts : self._starts + work.items.size] = work.items.ravel()
-        merges = host[self._starts + self._items :]
-        merges[: work.merges.size] = work.merges.ravel()
-        merges[work.merges.size :] = 0
-        self.work.copy_(self._host[turn], non_blocking=True)
-        if self._copied:
-            self._copied[turn].record()
-        self._turn = 1 - turn
-        self.lengths, self.list = lengths, work
-
-    def check_tables(self, block_tables: Tensor, num_blocks: int) -> None:
-        """ValueError for a live table entry outside the pool. On a GPU this waits for the GPU; run() never looks."""
-        if self.block_size is None:
-            raise ValueError("this plan is for contiguous K and V, which have no block tables")
-        checks.check_tables(block_tables, self.lengths, num_blocks, self.block_size)
-
-    def run(
-        self, q: Tensor, k: Tensor, v: Tensor, block_tables: Tensor | None = None, *, scale: float | None = None,
-        out: Tensor | None = None, lse: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor]:  # fmt: skip
-        """Attend with the planned lengths. q [queries, q_heads, head_dim] -> (out, lse float32 [queries, q_heads]).
-
-        Nothing here waits for the device, and inside a CUDA graph the same launches are captured whatever the lengths are.
-        out may have another float dtype than q (float32 for a result that is merged further).
-        """
-        self._require(q, k, v, block_tables)
-        if out is None:
-            out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
-        if lse is None:
-            lse = torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)
-        if not self.rows:
-            return out, lse
-        from .decode_kernel import decode_kernel
-        from .merge_kernel import merge_kernel
-
-        starts, items, merges = self._views
-        scale = self.head_dim**-0.5 if scale is None else scale
-        tables = self.work if block_tables is None else block_tables
-        padded = 1 << (self.head_dim - 1).bit_length()
-        decode_kernel[(self.programs,)](
-            q, k, v, tables, out, lse, starts, items, self.parts, self.part_lse,
-            q.stride(0), q.stride(1), out.stride(0), out.stride(1), lse.stride(0),
-            k.stride(0), k.stride(1), k.stride(2), 0 if block_tables is None else tables.stride(0), self.part_rows,
-            scale * LOG2_E,
-            GROUP=self.group, BLOCK_SIZE=self.block_size or 16, PAGED=block_tables is not None, HEAD_DIM=self.head_dim,
-            BLOCK_D=padded, ROWS=self.tile_rows, TILE=self.tile.tokens, STAGES=self.tile.stages, PRECISION="ieee",
-            num_warps=self.tile.warps,
-        )  # fmt: skip
-        # A graph must hold the merge whatever it is captured with, and no kernel can be loaded while one is captured.
-        always = q.is_cuda and (not self._merge_loaded or torch.cuda.is_current_stream_capturing())
-        if self.max_merges and (always or len(self.list.merges)):  # type: ignore[union-attr]
-            self._merge_loaded = True
-            merge_kernel[(self.max_merges, self.part_rows)](
-                self.parts, self.part_lse, merges, out, lse, out.stride(0), out.stride(1), lse.stride(0), self.part_rows,
-                GROUP=self.group, HEAD_DIM=self.head_dim, BLOCK_D=padded, PARTS=PARTS, num_warps=4,
-            )  # fmt: skip
-        return out, lse
-
-    def _require(self, q: Tensor, k: Tensor, v: Tensor, tables: Tensor | None) -> None:
-        checks.check_cache(q, k, v, tables)
-        if (tables is None) != (self.block_size is None):
-            raise ValueError("a plan with a block size reads block tables, one for contiguous K and V none; plan again")
-        planned = (self.queries, self.q_heads, self.head_dim, self.kv_heads, self.dtype, self.device)
-        found = (*q.shape, k.shape[2], q.dtype, q.device)
-        if planned != found:
-            names = "queries, query heads, head_dim, KV heads, dtype, device"
-            raise ValueError(f"planned for ({names}) {planned}, called with {found}; plan again")
-        if tables is None:
-            if k.shape[0] != self.rows or k.shape[1] < self.capacity:
-                raise ValueError(f"planned for {self.rows} rows of up to {self.capacity} tokens, K is {tuple(k.shape)}")
-        elif k.shape[1] != self.block_size:
-            raise ValueError(f"planned for blocks of {self.block_size} tokens, the pool has blocks of {k.shape[1]}")
-        elif tables.shape[0] != self.rows or tables.shape[1] * k.shape[1] < self.capacity:
-            raise ValueError(
-                f"planned for {self.rows} rows of up to {self.capacity} tokens, the block tables are {tuple(tables.shape)}"
-            )
+from .decode_plan import DecodePlan
 
 
 def paged_decode(
@@ -243,7 +25,7 @@ def paged_decode(
     impl  "triton": the kernel (on a CPU in the interpreter); "dense": gather and plain torch; "auto": "triton" on a GPU
     Raises ValueError or TypeError with the numbers for what does not fit; a row without tokens gives zeros and lse -inf.
     """
-    q3 = _without_length(q)
+    q3 = without_length(q)
     checks.check_cache(q3, k_blocks, v_blocks, block_tables)
     impl = checks.choose_impl(impl, q, k_blocks.shape[1])
     if block_tables.shape[0] != len(q3):
@@ -261,7 +43,7 @@ def paged_decode(
             raise ValueError(f"kv_lengths {given} are not those of the plan, {planned}; plan.update(kv_lengths)")
     if impl == "triton":
         plan = plan or plan_for(q3, k_blocks, block_tables, lengths)
-        flat = None if out is None else _without_length(out)
+        flat = None if out is None else without_length(out)
         result, lse = plan.run(q3, k_blocks, v_blocks, block_tables, scale=scale, out=flat)
     else:
         from .paged_reference import dense_decode
@@ -270,7 +52,7 @@ def paged_decode(
         factor = q.shape[-1] ** -0.5 if scale is None else scale
         result, lse = dense_decode(q3, k_blocks, v_blocks, block_tables, known, factor)
         if out is not None:
-            _without_length(out).copy_(result)
+            without_length(out).copy_(result)
     result = out if out is not None else result.view(q.shape)
     return (result, lse if q.ndim == 3 else lse[..., None]) if return_lse else result
 
@@ -288,7 +70,7 @@ def contiguous_decode(
     return_lse: bool = False,
 ) -> Any:  # fmt: skip
     """The same kernel over k, v [rows, kv_len, kv_heads, head_dim] without a block table: what paging is compared with."""
-    q3 = _without_length(q)
+    q3 = without_length(q)
     if plan is None:
         plan = DecodePlan.plan(
             [k.shape[1]] * len(q3) if kv_lengths is None else kv_lengths, q_heads=q3.shape[1], kv_heads=k.shape[2],
@@ -299,7 +81,7 @@ def contiguous_decode(
     return (result, lse if q.ndim == 3 else lse[..., None]) if return_lse else result
 
 
-def _without_length(q: Tensor) -> Tensor:
+def without_length(q: Tensor) -> Tensor:
     if q.ndim == 4 and q.shape[1] == 1:
         return q[:, 0]
     if q.ndim != 3:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from .cascade import CascadePlan, cascade_decode
-from .decode import DecodePlan
 from .decode import paged_decode as _paged_decode
+from .decode_plan import DecodePlan
 from .paged_prefill import paged_prefill as _paged_prefill
 from .paged_write import paged_write as _paged_write
 

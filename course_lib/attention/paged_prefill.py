@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from . import paged_checks as checks
-from .decode import LOG2_E
+from .decode_plan import LOG2_E
 
 
 def prefill_rows(max_q: int, group: int) -> int:
@@ -90,6 +90,7 @@ def _launch(q, cu_q, k, v, tables, lengths, causal, max_q, scale, out, rows):  #
         q.stride(0), q.stride(1), out.stride(0), out.stride(1), lse.stride(0),
         k.stride(0), k.stride(1), k.stride(2), tables.stride(0), scale * LOG2_E,
         GROUP=group, POSITIONS=positions, BLOCK_SIZE=block_size, CAUSAL=causal, HEAD_DIM=head_dim, BLOCK_D=padded, ROWS=rows,
-        TILE=32 if padded == 256 else 64, STAGES=3, PRECISION="ieee", num_warps=8 if rows >= 128 or (rows >= 64 and padded == 256) else 4,
+        TILE=32 if padded == 256 else 64, STAGES=3, PRECISION="ieee",
+        num_warps=8 if rows >= 128 or (rows >= 64 and padded == 256) else 4,
     )  # fmt: skip
     return out, lse

@@ -5,7 +5,7 @@ import torch
 
 from course_lib import interpreter
 from course_lib.attention.cascade import cascade_decode, cascade_plan_for
-from course_lib.attention.decode import DecodeTile
+from course_lib.attention.decode_tile import DecodeTile
 from course_lib.attention.paged_reference import decode_reference
 
 from .paged_cases import assert_close, assert_lse, cache, queries

@@ -4,7 +4,8 @@ import torch
 
 from course_lib import interpreter
 from course_lib.attention import paged_cost as cost
-from course_lib.attention.decode import DecodeTile, plan_for
+from course_lib.attention.decode import plan_for
+from course_lib.attention.decode_tile import DecodeTile
 from course_lib.attention.paged_prefill import paged_prefill
 from course_lib.attention.paged_write import paged_write
 

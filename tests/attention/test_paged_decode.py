@@ -4,7 +4,9 @@ import pytest
 import torch
 
 from course_lib import interpreter
-from course_lib.attention.decode import DecodePlan, DecodeTile, contiguous_decode, paged_decode, plan_for
+from course_lib.attention.decode import contiguous_decode, paged_decode, plan_for
+from course_lib.attention.decode_plan import DecodePlan
+from course_lib.attention.decode_tile import DecodeTile
 from course_lib.attention.paged_reference import decode_reference
 
 from .paged_cases import assert_close, assert_lse, cache, queries
