@@ -38,6 +38,7 @@ class DecodePlan:
         self.tile_rows = max(16, 1 << (self.part_rows - 1).bit_length())
         sms, sm_bytes = multiprocessors(device)
         self.tile = tile or decode_tile(head_dim, self.tile_rows, sm_bytes)
+        self.rows = int(groups[:, 2].max()) + 1 if len(groups) else 0
         self.queries = int((groups[:, 0] + groups[:, 1]).max()) if len(groups) else 0
         pairs = len(groups) * kv_heads
         most_tiles = pairs * max(1, -(-capacity // self.tile.tokens))
@@ -88,11 +89,8 @@ class DecodePlan:
             groups, max_len, why, q_heads=q_heads, kv_heads=kv_heads, head_dim=head_dim, block_size=block_size,
             dtype=dtype, device=device, tile=tile, programs=programs, splits=splits,
         )  # fmt: skip
-        made.rows = len(lengths)
         made.update(lengths)
         return made
-
-    rows: int = 0
 
     def update(self, kv_lengths: Any) -> None:
         """Write the work of new lengths into the same device buffers, on the current stream. Bad lengths change nothing.

@@ -107,6 +107,19 @@ def test_more_programs_than_tiles_and_one_program():
         assert_close(plan.run(q, pool.k, pool.v, pool.tables)[0], wanted, torch.float32)
 
 
+def test_more_parts_than_are_merged_at_a_time_and_the_largest_score_in_the_last():
+    """20 parts in steps of 16: what was merged first has to shrink when the last tokens outweigh it."""
+    pool, q = cache([320], 1, 64, 16), queries(1, 2, 64)
+    last = int(pool.tables[0, 19])
+    pool.k[last] = 2 * q[0, :1]
+    plan = plan_for(q, pool.k, pool.tables, [320], tile=DecodeTile(16, 4, 3, 3), splits="even", programs=20)
+    assert plan.list.merges[0, 4] == 20
+    out, lse = plan.run(q, pool.k, pool.v, pool.tables)
+    wanted, wanted_lse = decode_reference(q, pool.k, pool.v, pool.tables, [320])
+    assert_close(out, wanted, torch.float32)
+    assert_lse(lse, wanted_lse)
+
+
 def test_contiguous_and_paged_give_the_same_bits():
     k, v, q = (torch.randn(2, 64, n, 64, generator=torch.Generator().manual_seed(n)) for n in (2, 3, 5))
     v, q = torch.randn_like(k), q[:, 0, :4]
