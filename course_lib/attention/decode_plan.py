@@ -31,6 +31,7 @@ class DecodePlan:
         checks.check_heads(q_heads, kv_heads)
         checks.check_sizes(head_dim, block_size)
         checks.check_dtype(dtype, device)
+        checks.check_group(q_heads // kv_heads, head_dim)
         self.groups, self.capacity, self._why, self.splits = groups, capacity, why, splits
         self.q_heads, self.kv_heads, self.head_dim, self.block_size = q_heads, kv_heads, head_dim, block_size
         self.dtype, self.device, self.group = dtype, device, q_heads // kv_heads

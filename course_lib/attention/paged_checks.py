@@ -47,6 +47,15 @@ def check_sizes(head_dim: int, block_size: int | None) -> None:
         raise ValueError(f"block_size {block_size} is not supported by the kernel; use one of {BLOCK_SIZES}, or impl='dense'")
 
 
+def check_group(group: int, head_dim: int) -> None:
+    """All query heads of a KV head are rows of one tile."""
+    from .decode_tile import most_rows
+
+    if group > most_rows(head_dim):
+        limit = f"at most {most_rows(head_dim)} with head_dim {head_dim}"
+        raise ValueError(f"the kernel takes {limit} query heads for each KV head, got {group}; use impl='dense'")
+
+
 def check_dtype(dtype: Any, device: Any) -> None:
     import torch
 

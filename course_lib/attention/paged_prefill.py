@@ -72,6 +72,7 @@ def _launch(q, cu_q, k, v, tables, lengths, causal, max_q, scale, out, rows):  #
     head_dim, block_size, kv_heads = q.shape[2], k.shape[1], k.shape[2]
     checks.check_sizes(head_dim, block_size)
     checks.check_dtype(q.dtype, q.device)
+    checks.check_group(q.shape[1] // kv_heads, head_dim)
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device) if out is None else out
     lse = torch.empty(q.shape[1], q.shape[0], dtype=torch.float32, device=q.device)
     if not q.shape[0] or not max_q:

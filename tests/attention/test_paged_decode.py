@@ -183,6 +183,7 @@ def test_bad_shapes_dtypes_and_strides_are_refused_with_the_numbers():
     refused(ValueError, "int32", tables=pool.tables.long())
     refused(ValueError, "q has 3 rows, the block tables have 2", q=queries(3, 4, 64))
     refused(ValueError, "out must be", out=torch.empty(2, 4, 65))
+    refused(ValueError, "at most 128 with head_dim 64 query heads for each KV head, got 129", q=queries(2, 258, 64))
     odd = cache([20, 5], 2, 64, 8)
     refused(ValueError, "block_size 8 is not supported", k=odd.k, v=odd.v, tables=odd.tables)
     odd = cache([20, 5], 2, 40, 16)
