@@ -43,7 +43,7 @@ class TieredPrefixCache:
         here = cache.match(tokens, salt)
         blocks = here.blocks
         try:
-            pages = pages_of(tokens[: max(len(tokens) - 1, 0)], pool.block_size, salt)
+            pages = pages_of(tokens[:-1], pool.block_size, salt)
             wanted = len(self.host.run(pages, len(blocks)))
             new = pool.allocate(min(wanted, pool.num_available))
             places = self.host.run(pages, len(blocks))[: len(new)]  # the evicted may have pushed some of them out of the host

@@ -172,7 +172,7 @@ def test_squeezed_finds_a_missing_pin():
 @pytest.mark.parametrize("seed", range(4))
 def test_victims_are_those_of_a_search_through_everything(policy, seed):
     random = Random(seed)
-    host, model = HostTier(5, policy), {}  # path -> [uses, last use]
+    host, model, again = HostTier(5, policy), {}, 0  # path -> [uses, last use]
     for clock in range(400):
         path = tuple((random.randrange(3),) for _ in range(random.randrange(1, 4)))
         if path in model and random.random() < 0.5:
@@ -180,13 +180,16 @@ def test_victims_are_those_of_a_search_through_everything(policy, seed):
             assert host.take(place) == path
             model[path] = [model[path][0] + 1, clock]
         else:
+            again += path in model
             host.keep(path, lambda path=path: path)
             model[path] = [model.get(path, [0])[0] + 1, clock]
             if len(model) > 5:
                 others = [other for other in model if other != path]
                 del model[min(others, key=lambda p: (model[p][0] if policy == "lfu" else 0, model[p][1]))]
         host.check()
-        assert len(host) == len(model)
+        assert len(host) == len(model) == host.statistics.copied_out_blocks - host.statistics.dropped_blocks
+        assert host.statistics.spared_copies == again
+        assert len(host._order) <= 2 * len(host) + 18  # the line to go does not grow with the uses
         assert all(host.run(kept, len(kept) - 1)[0].content == kept for kept in model)
 
 
@@ -243,6 +246,12 @@ def test_a_failed_copy_leaves_balanced_books():
     with pytest.raises(RuntimeError, match="link down"):
         device.tiers.evict(2)
     device.check()
+
+
+def test_a_host_without_room_copies_nothing_and_says_so():
+    host = HostTier(0)
+    host.keep([(1,)], lambda: 1 / 0)
+    assert (len(host), host.statistics.dropped_blocks, host.statistics.copied_out_blocks) == (0, 1, 0)
 
 
 def test_refusals():

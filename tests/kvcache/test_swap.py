@@ -141,6 +141,19 @@ def test_a_failure_on_the_way_back_frees_the_blocks_and_may_be_tried_again(way):
     assert len(preemption.resume("a")) == 2
 
 
+def test_host_memory_may_be_filled_to_its_last_block():
+    pool, memory = BlockPool(3, BLOCK), Memory(3)
+    swap, _ = ways(pool, memory, budget=2)
+    swap.preempt("a", pool.allocate(2), [1] * 8)
+    assert (swap.num_free, pool.num_free) == (0, 3)
+    nothing, _ = ways(pool, memory, budget=0)
+    nothing.preempt("b", [], [])
+    with pytest.raises(OutOfBlocks, match="1 blocks wanted, 0 free and 0 cached of 0"):
+        nothing.preempt("c", pool.allocate(1), [1])
+    with pytest.raises(KVCacheError, match="swap space of -1"):
+        ways(pool, memory, budget=-1)
+
+
 def test_a_dropped_sequence_gives_its_room_back():
     pool, memory = BlockPool(3, BLOCK), Memory(3)
     for way in ways(pool, memory):

@@ -153,6 +153,8 @@ def test_evicted_tensors_come_back_on_a_hit():
     for block, expected in zip(found.blocks, before, strict=True):
         assert all(map(torch.equal, block_of(storage, block), expected))
     pool.check([found.blocks])
+    again = tiered.match([1, 2, 3, 4, 5])
+    assert (again.blocks, again.host_tokens) == (found.blocks, 0)  # back on the device for everybody
 
 
 def test_a_failed_copy_leaves_balanced_books():
