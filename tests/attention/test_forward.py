@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from course_lib.attention import Tile, attention_reference, flash_attention
+from course_lib.attention.forward import describable
 from tests.attention.flash_cases import assert_within_budget, random_qkv
 
 DESCRIPTORS_AHEAD = Tile(32, 16, 4, 1, descriptors=True, ahead=True)  # the order of loads that Hopper runs
@@ -84,6 +85,15 @@ def test_an_axis_of_one_element_may_have_any_stride_and_repeated_ones_go_through
         flash_attention(q.expand(1, 4, 2, 64), *shared, impl="triton", tile=DESCRIPTORS)
     out = flash_attention(q.expand(1, 4, 2, 64), *shared, impl="triton", tile=POINTERS)
     assert torch.equal(out[:, :, 0], out[:, :, 1])
+
+
+def test_a_descriptor_needs_a_base_and_strides_of_whole_16_bytes():
+    """8 elements of fp16: a view that starts at element 8 -> True, at element 4 -> False; rows 72 apart -> True, 68 -> False."""
+    memory = torch.zeros(4096, dtype=torch.float16)
+    for start, row, expected in ((0, 64, True), (8, 64, True), (4, 64, False), (0, 72, True), (0, 68, False), (0, 0, False)):
+        view = torch.as_strided(memory, (1, 4, 1, 64), (1, row, 1, 1), start)
+        assert describable(view) is expected, (start, row)
+        assert describable(torch.zeros(1, 4, 1, 64), view) is expected
 
 
 @pytest.mark.parametrize("impl", ["triton", "dense"])
