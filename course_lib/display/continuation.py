@@ -31,7 +31,7 @@ class Shown:
 
 @dataclass(slots=True)
 class Continuation:
-    """What the views show. prompt_tokens: the first step reads so many tokens at once, the later ones read one."""
+    """What the views show. prompt_tokens: the first step reads so many at once (the document mark included), later ones one."""
 
     model: str
     device: str
@@ -59,7 +59,7 @@ class Run:
 
         Blanks and line breaks at the end of the prefix are left to the model: a tokenizer has one token for a line break and the
         indentation after it, so a line break by itself would say that the next line is not indented.
-        ValueError where the text is too long for the model or a setting is out of range.
+        ValueError where the text leaves no room for one more token, or a setting is out of range.
         """
         from ..model import Sampling, generate
 
@@ -67,7 +67,13 @@ class Run:
         end = getattr(tokenizer, "END", None)
         ids = ([] if end is None else [end]) + list(tokenizer.encode(prefix))
         context = model.config.context
-        room = MOST_TOKENS if context is None else min(MOST_TOKENS, max(context - len(ids), 1))
+        if context is not None and len(ids) >= context:
+            keep = len(prefix) * (context - 1) // len(ids)
+            raise ValueError(
+                f"this text has {len(ids):,} tokens, and {model.config.name} reads {context:,}, the one that it adds included; "
+                f"keep about the last {keep:,} characters"
+            )
+        room = MOST_TOKENS if context is None else min(MOST_TOKENS, context - len(ids))
         self.continuation = Continuation(model.config.name, _device(model), prefix, len(ids))
         self._tokenizer = tokenizer
         self._tokens: Iterator[Any] = generate(
@@ -94,9 +100,10 @@ class Run:
 
 
 def readable(piece: bytes) -> str:
-    r"""A token by itself, on one line: " if" as ␣if, 12 blanks as ␣×12, a line break as ⏎, a byte that is no text as \xc3."""
+    r"""A token by itself, on one line: " if" as ␣if, 12 blanks as ␣×12, a line break as ⏎; \xc3 or \r for what has no look."""
     text = re.sub(" {4,}", lambda blanks: f"␣×{len(blanks.group())}", piece.decode("utf-8", errors="backslashreplace"))
-    return text.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")
+    text = text.replace(" ", "␣").replace("\n", "⏎").replace("\t", "⇥")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _device(model: Any) -> str:

@@ -39,7 +39,8 @@ def summary(c: Continuation) -> str:
     if not c.tokens:
         return f"{c.model}, {c.device}."
     last = c.tokens[-1]
-    words = f"{c.model}, {c.device}: the prompt's {c.prompt_tokens} tokens in one step of {_ms(c.tokens[0].seconds)}"
+    prompt = f"{c.prompt_tokens} token{'s' * (c.prompt_tokens > 1)}"
+    words = f"{c.model}, {c.device}: the prompt's {prompt} in one step of {_ms(c.tokens[0].seconds)}"
     if c.token_seconds is not None:
         words += f", then {len(c.tokens) - 1} of {_ms(c.token_seconds)} each (median), {1 / c.token_seconds:.0f} tokens/s"
     cache = f"and the KV cache, {_mb(last.kv_bytes)} by now"

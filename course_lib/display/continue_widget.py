@@ -24,6 +24,7 @@ def continue_text(
     tokenizer    None: the model's own
     prefix       blanks and line breaks at its end are left to the model (continuation.Run says why)
     new_tokens   of the continuation it starts with, and of each press of Continue
+    seed         of the draws at a temperature above 0; each press of Start again takes the next one
     ValueError for a text that is too long for the model, or a setting out of range.
     """
     if new_tokens < 1:
@@ -46,7 +47,7 @@ class ContinueView:
         return self._run.continuation.prefix + self._run.continuation.text
 
     def start(self, prefix: str, temperature: float) -> None:
-        """Another text, from its beginning."""
+        """Another text, or the same anew, from its beginning."""
         self._run = Run(self._model, self._tokenizer, prefix, temperature, self._seed)
         self._setting = (prefix, temperature)
 
@@ -88,10 +89,10 @@ class ContinueView:
         buttons = {
             "one": w.Button(description="One token", tooltip="Read all weights once"),
             "many": w.Button(description=f"Continue ({self.new_tokens})", tooltip="So many tokens more"),
-            "again": w.Button(description="Start again", tooltip="Forget what the model added"),
+            "again": w.Button(description="Start again", tooltip="Forget what the model added, and draw anew"),
         }
         heat = w.FloatSlider(value=temperature, min=0, max=max(1.5, temperature), step=0.1, description="Temperature",
-                             layout=w.Layout(width="330px"))  # fmt: skip
+                             style={"description_width": "initial"}, layout=w.Layout(width="330px"))  # fmt: skip
         picture = w.HTML(self.html())
 
         def pressed(count: int, again: bool = False) -> None:
@@ -99,6 +100,7 @@ class ContinueView:
                 button.disabled = True
             problem = ""
             try:
+                self._seed += again
                 if again or (field.value, heat.value) != self._setting:
                     self.start(field.value, heat.value)
                 self._watch(picture, count)

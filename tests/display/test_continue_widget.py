@@ -125,20 +125,36 @@ def test_another_text_or_temperature_begins_anew(model):
     assert warm != "def f" + "".join(new.text for new in expected(model, "def f", 4))
 
 
+def test_start_again_draws_anew(model):
+    view = continue_text(model, Bytes(), "x=y", new_tokens=6, temperature=1.0)
+    _, (_, many, again), _, _ = parts(view.widget())
+    texts = [view.text]
+    for _ in range(2):
+        again.click()
+        many.click()
+        texts.append(view.text)
+    assert len(set(texts)) == 3
+    assert texts[0] == continue_text(model, Bytes(), "x=y", new_tokens=6, temperature=1.0).text
+
+
 def test_a_text_that_is_too_long_is_a_sentence_and_not_a_traceback(model, capsys):
     view = continue_text(model, Bytes(), "x=y", new_tokens=4)
     before = view.text
     field, (one, _, _), _, picture = parts(view.widget())
     field.value = "y" * 70
     one.click()
-    assert "prompt 0 has 71 tokens" in seen(picture.value)
+    assert "this text has 71 tokens, and tiny reads 64, the one that it adds included" in seen(picture.value)
+    assert "keep about the last 62 characters" in seen(picture.value)
     assert view.text == before
     field.value = "z"
     one.click()
-    assert "prompt 0" not in seen(picture.value)
+    assert "this text has" not in seen(picture.value)
     assert capsys.readouterr() == ("", "")
-    with pytest.raises(ValueError, match="prompt 0 has 71 tokens"):
-        continue_text(model, Bytes(), "y" * 70)
+    field.value = "y" * 62
+    one.click()
+    assert len(view.text) > 62
+    with pytest.raises(ValueError, match="this text has 64 tokens"):
+        continue_text(model, Bytes(), "y" * 63)
     with pytest.raises(ValueError, match="new_tokens is 0"):
         continue_text(model, Bytes(), new_tokens=0)
 
@@ -192,6 +208,7 @@ def test_before_the_first_token_there_is_only_the_text(model):
 
 @pytest.mark.parametrize(("piece", "text"), [
     (b" if", "␣if"), (b"\n", "⏎"), (b"\n        ", "⏎␣×8"), (b"\t", "⇥"), (b"\xc3", "\\xc3"), ("é".encode(), "é"),
+    (b"\r", "\\r"), (b"\x00", "\\x00"), ("\u200f".encode(), "\\u200f"), ("🙂".encode(), "🙂"),
 ])  # fmt: skip
 def test_a_token_by_itself_can_be_read(piece, text):
     assert readable(piece) == text
@@ -207,4 +224,5 @@ def test_the_end_of_a_line_is_left_to_the_model(model):
     """A line break and the indentation after it are one token: typed by itself, the break would be another token."""
     typed = continue_text(model, Bytes(), "x=y\n    \n", new_tokens=4)
     assert typed.text == continue_text(model, Bytes(), "x=y", new_tokens=4).text
-    assert continue_text(model, Bytes(), " \n", new_tokens=2)._run.continuation.prompt_tokens == 1  # the mark alone
+    alone = continue_text(model, Bytes(), " \n", new_tokens=2)  # the mark alone
+    assert "the prompt's 1 token in one step of" in repr(alone)
