@@ -9,7 +9,8 @@ gather   append copies each row's tokens out of its blocks into [batch, keys, ..
 kernel   append hands out PagedViews, and attend_paged gives what they name to the paged kernels of course_lib.attention.
 
 Rules    a step's slots are taken at its first layer: for all rows, or, with OutOfBlocks, for none; lengths change in `advance`.
-         A step that failed halfway leaves slots without tokens, and the next one starts again from the rows' lengths.
+         A step that failed halfway leaves slots without tokens, and the next one of this cache starts again from the rows'
+         lengths; another cache of the same sequence would take those slots for tokens: truncate(cache.lengths) first.
          Positions before a row's end cut it there first. Shared blocks are copied before they are written. Slots that no token
          of the row fills are read as zeros, whatever lies there: a masked NaN would still spoil a product.
 """

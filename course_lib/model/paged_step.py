@@ -81,6 +81,13 @@ class PagedView:
     blocks: Tensor
     step: PagedStep
 
+    def __getattr__(self, name: str) -> Any:
+        """What an attend that reads tensors meets first; blocks are for attend_paged."""
+        raise AttributeError(
+            f"a PagedView is no tensor and has no {name!r}: this cache hands out blocks, and the model's attend reads tensors; "
+            "give the model attend_paged (load(..., parts=paged_parts())), or make the cache with impl='gather'"
+        )
+
 
 def attend_blocks(q: Tensor, k: PagedView, v: PagedView, scale: float) -> Tensor:
     """The paged kernels; on a CPU in the interpreter. q [batch, q_len, heads, head_dim] -> the same shape."""

@@ -3,12 +3,12 @@
 model = load("course-target")
 model.parts = replace(model.parts, attend=my_attention)                 # from the next forward pass on
 model.swap_linears(lambda name, linear: MyInt4Linear(linear.weight))    # each product of the layers, and an untied head
-model = load("course-target", parts=Parts(cache=MyPagedCache))
+model = load("course-target", parts=paged_parts(block_size=16))         # keys and values in blocks: paged_cache.py
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -31,13 +31,16 @@ class Attend(Protocol):
 
 
 class KeyValues(Protocol):
-    """What a decoder asks of a cache; DenseCache is the one in use."""
+    """What a decoder asks of a cache: DenseCache keeps a row in one piece, PagedCache in blocks of a shared pool.
+
+    append gives what attend reads: tensors of all slots up to span.keys, or what one attend knows (PagedView, attend_paged).
+    """
 
     batch: int
     capacity: int  # tokens that a row can hold
     lengths: list[int]  # tokens that each row holds
 
-    def append(self, layer: int, new: Sequence[Tensor], span: Span, /) -> tuple[Tensor, ...]: ...
+    def append(self, layer: int, new: Sequence[Tensor], span: Span, /) -> tuple[Any, ...]: ...
     def advance(self, span: Span, /) -> None: ...
     @property
     def held_bytes(self) -> int: ...  # of the tokens that are held: what a decode step reads

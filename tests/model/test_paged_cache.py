@@ -412,3 +412,28 @@ def test_a_begin_that_is_refused_leaves_no_reference():
     with pytest.raises(KVCacheError, match="'a' exists, with 9 tokens"):
         store.begin("a", text)
     store.check()
+
+
+def test_an_attend_that_reads_tensors_is_told_what_goes_with_blocks():
+    """Also where impl='auto' chose the kernels, on a CUDA device."""
+    model = load("course-draft")
+    model.layers = model.layers[:1]
+    store = store_of(model, num_blocks=1, block_size=16)
+    store.begin("a")
+    cache = PagedCache(store, ["a"], impl="kernel")
+    with pytest.raises(AttributeError, match=r"a PagedView is no tensor .*give the model attend_paged .*or .*impl='gather'"):
+        model(torch.tensor([[5]]), cache)
+    model.parts = Parts(attend=attend_paged)
+    assert (model(torch.tensor([[5]]), cache) - model(torch.tensor([[5]]))).abs().max() < 1e-4  # the step starts again
+    assert cache.lengths == [1]
+    store.check()
+
+
+def test_the_package_offers_the_paged_names_and_names_them_for_another():
+    import course_lib.model as package
+
+    assert package.PagedCache is PagedCache
+    assert package.PagedStore is PagedStore
+    assert {package.paged_parts, package.paged_factory, package.attend_paged} == {paged_parts, paged_factory, attend_paged}
+    with pytest.raises(AttributeError, match=r"course_lib\.model has no 'PagedKV'; it offers .*PagedCache"):
+        package.PagedKV  # noqa: B018
