@@ -10,17 +10,18 @@ All by the windows of windows.py, each with a bootstrap interval over documents.
 """
 
 from collections.abc import Callable, Sequence
+from typing import SupportsBytes
 
 import torch
 from torch import Tensor, nn
 
 from .interval import Estimate, share
-from .windows import WINDOW, device_of, encoded, scored_windows
+from .windows import WINDOW, as_many_logits, device_of, encoded, mark_of, scored_windows
 
 PROMPTS, PROMPT_TOKENS, NEW_TOKENS = 32, 96, 128
 ROWS = 1024  # positions at once in float64: 34 MB for a vocabulary of 4096
 
-Texts = str | bytes | Sequence[str | bytes]
+Texts = str | bytes | Sequence[str | bytes | SupportsBytes]
 
 
 def top1_agreement(target: nn.Module, draft: nn.Module, tokenizer, texts: Texts, *, window: int = WINDOW) -> Estimate:
@@ -64,8 +65,11 @@ def roll_out_agreement(
     prompts: int = PROMPTS, prompt_tokens: int = PROMPT_TOKENS, new_tokens: int = NEW_TOKENS,
 ) -> Estimate:  # fmt: skip
     """The target goes on greedily from `prompts` pieces of the texts; share of its tokens that the draft would pick too."""
+    for name, count in (("prompts", prompts), ("prompt_tokens", prompt_tokens), ("new_tokens", new_tokens)):
+        if count < 1:
+            raise ValueError(f"{name} is {count}; use at least 1")
     documents, _ = encoded(tokenizer, texts)
-    starts = prompts_of(documents, prompts, prompt_tokens, tokenizer.END)
+    starts = prompts_of(documents, prompts, prompt_tokens, mark_of(tokenizer))
     with torch.inference_mode():
         rows = torch.tensor(starts, device=device_of(target))
         written = greedy(target, rows, new_tokens)
@@ -103,10 +107,11 @@ def _mean(
     """Mean over all scored positions of measure(p, q), logits [rows, vocab] each -> [rows]."""
     documents, _ = encoded(tokenizer, texts)
     sums = [0.0] * len(documents)
-    for piece in scored_windows(models, documents, mark=tokenizer.END, window=window):
+    for piece in scored_windows(models, documents, mark=mark_of(tokenizer), window=window):
         p, q = piece.logits
         if p.shape[-1] != q.shape[-1]:
             raise ValueError(f"vocabularies of {p.shape[-1]} and {q.shape[-1]}; the two models need the same tokenizer")
-        for first in range(0, len(p), ROWS):
-            sums[piece.document] += float(measure(p[first : first + ROWS], q[first : first + ROWS]).sum())
+        rows = as_many_logits(ROWS, p.shape[-1])
+        for first in range(0, len(p), rows):
+            sums[piece.document] += float(measure(p[first : first + rows], q[first : first + rows]).sum())
     return share(sums, [len(ids) for ids in documents])

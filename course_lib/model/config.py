@@ -1,9 +1,11 @@
 """The shape of a decoder as plain data: everything that has to be known before a weight is read.
 
-A checkpoint of ours carries its ModelConfig in its header, so that `load` needs no second file.
+A checkpoint of ours carries its ModelConfig in its header, so that `load` needs no second file. What is no shape is refused here,
+by field, wherever the numbers came from.
 """
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +25,10 @@ class MlaConfig:
     v_dim: int
     q_rank: int | None = None
 
+    def __post_init__(self) -> None:
+        for field in ("kv_rank", "rope_dim", "nope_dim", "v_dim", *(["q_rank"] if self.q_rank is not None else [])):
+            _whole(f"mla: {field}", getattr(self, field))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Llama3Scaling:
@@ -32,6 +38,15 @@ class Llama3Scaling:
     low_freq_factor: float
     high_freq_factor: float
     original_context: int
+
+    def __post_init__(self) -> None:
+        for field in ("factor", "low_freq_factor", "high_freq_factor", "original_context"):
+            _above_zero(f"rope scaling 'llama3': {field}", getattr(self, field))
+        if not self.low_freq_factor < self.high_freq_factor:
+            raise ValueError(
+                f"rope scaling 'llama3': low_freq_factor {self.low_freq_factor} is not below high_freq_factor "
+                f"{self.high_freq_factor}; the released models have 1 and 4"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,15 +81,17 @@ class ModelConfig:
 
     def __post_init__(self) -> None:
         for field in ("vocab", "hidden", "layers", "heads", "kv_heads", "head_dim", "mlp_hidden"):
-            if getattr(self, field) < 1:
-                raise ValueError(f"{self.name}: {field} is {getattr(self, field)}; use at least 1")
+            _whole(f"{self.name}: {field}", getattr(self, field))
         if self.heads % self.kv_heads:
             fits = [n for n in range(1, self.heads + 1) if self.heads % n == 0]
             raise ValueError(f"{self.name}: {self.heads} heads do not share {self.kv_heads} KV heads; use one of {fits}")
         if self.rope_dim % 2:
             raise ValueError(f"{self.name}: rotary positions turn pairs, {self.rope_dim} values are no pairs; use an even number")
-        if self.sliding_window is not None and self.sliding_window < 1:
-            raise ValueError(f"{self.name}: sliding_window is {self.sliding_window}; use at least 1, or None for no window")
+        for field in ("sliding_window", "context"):
+            if getattr(self, field) is not None:
+                _whole(f"{self.name}: {field}", getattr(self, field), ", or None for none")
+        for field in ("rope_theta", "rms_eps"):
+            _above_zero(f"{self.name}: {field}", getattr(self, field))
         if self.mla and (self.qk_norm or self.qkv_bias):
             raise ValueError(f"{self.name}: qk_norm and qkv_bias belong to grouped-query attention; leave them out with mla")
 
@@ -118,12 +135,33 @@ class ModelConfig:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> "ModelConfig":
-        """What to_dict gave. ValueError for a field that this version does not know."""
-        known = {field.name for field in dataclasses.fields(cls)}
-        if unknown := sorted(data.keys() - known):
-            raise ValueError(f"unknown fields {unknown} in a model's config; this version knows {sorted(known)}")
-        data = dict(data)
+        """What to_dict gave. ValueError for a field that is missing, or that this version does not know."""
+        data = _fields(cls, data, "a model's config")
         for name, kind in (("mla", MlaConfig), ("rope_scaling", Llama3Scaling)):
             if data.get(name) is not None:
-                data[name] = kind(**data[name])
+                data[name] = kind(**_fields(kind, data[name], f"{name} of a model's config"))
         return cls(**data)
+
+
+def _fields(kind: type, data: object, where: str) -> dict[str, Any]:
+    """The data as arguments of a dataclass. ValueError unless they are exactly some of its fields, and all it has to have."""
+    if not isinstance(data, Mapping):
+        raise ValueError(f"{where} is {data!r}; it has to be a mapping of names to values")
+    fields = {field.name: field.default is dataclasses.MISSING for field in dataclasses.fields(kind)}
+    if unknown := sorted(data.keys() - fields.keys()):
+        raise ValueError(f"unknown fields {unknown} in {where}; this version knows {sorted(fields)}")
+    if missing := sorted(name for name, needed in fields.items() if needed and name not in data):
+        raise ValueError(f"{where} lacks {missing}; write it by to_dict()")
+    return dict(data)
+
+
+def _whole(what: str, value: object, otherwise: str = "") -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ValueError(f"{what} is {value!r}; use a whole number from 1 on{otherwise}")
+    if value < 1:
+        raise ValueError(f"{what} is {value}; use at least 1{otherwise}")
+
+
+def _above_zero(what: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise ValueError(f"{what} is {value!r}; use a finite number above 0")

@@ -1,7 +1,6 @@
 """How well a model predicts a text: bits per byte and perplexity, by the one protocol of windows.py.
 
-    texts = [text.content for text in held_out.read()]
-    evaluate(load("course-target"), Tokenizer.load(), texts)
+    evaluate(load("course-target"), Tokenizer.load(), held_out.read())
 
 Bits per byte compares models with different tokenizers, and with compressors; perplexity is per token and compares only models
 of one tokenizer. The held-out text is the running Python's own: compare two models on one text, never numbers of two texts.
@@ -10,12 +9,15 @@ of one tokenizer. The held-out text is the running Python's own: compare two mod
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import SupportsBytes
 
 from torch import nn
 
 from .interval import ratio_interval
 from .tokenizer import Tokenizer
-from .windows import WINDOW, encoded, scored_windows
+from .windows import WINDOW, encoded, mark_of, scored_windows
+
+Texts = str | bytes | Sequence[str | bytes | SupportsBytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +42,10 @@ class Score:
         )
 
 
-def evaluate(model: nn.Module, tokenizer, texts: str | bytes | Sequence[str | bytes], *, window: int = WINDOW) -> Score:
+def evaluate(model: nn.Module, tokenizer, texts: Texts, *, window: int = WINDOW) -> Score:
     """Score one text or several; each starts fresh behind a mark. Deterministic on one machine."""
     documents, sizes = encoded(tokenizer, texts)
-    return evaluate_tokens(model, documents, sizes, mark=tokenizer.END, window=window)
+    return evaluate_tokens(model, documents, sizes, mark=mark_of(tokenizer), window=window)
 
 
 def evaluate_tokens(

@@ -9,6 +9,7 @@ import codecs
 import time
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, Protocol
 
 import torch
@@ -61,16 +62,25 @@ def generate(
 ) -> Iterator[NewToken]:
     """Tokens one after the other; for a batch, row by row within each step.
 
-    prompts: token ids, or a list of such. ValueError at once for an empty prompt, an id that the model does not have, or a text
-    longer than the model's context.
+    prompts   token ids, or a list of such; also as a tensor
+    stop      ids that end a row, such as {tokenizer.END}
+    ValueError at once for an empty prompt, an id that the model does not have, or a text longer than the model's context.
     """  # fmt: skip
-    rows = [list(prompts)] if not prompts or isinstance(prompts[0], int) else [list(row) for row in prompts]  # type: ignore[arg-type, list-item]
+    rows = _rows(prompts)
+    if not isinstance(sampling, Sampling):
+        raise ValueError(f"sampling is {sampling!r}; use Sampling(temperature=..., top_k=..., top_p=..., seed=...), or GREEDY")
+    if isinstance(stop, str | bytes) or not isinstance(stop, Collection):
+        raise ValueError(f"stop is {stop!r}; use a collection of token ids, such as {{tokenizer.END}}")
+    if wrong := [token for token in stop if not _is_token(token, model)]:
+        raise ValueError(f"stop has {wrong[0]!r}, which never comes; {model.config.name} has 0 to {model.config.vocab - 1}")
     _refuse(model, rows, max_new_tokens, top)
     return _generate(model, rows, max_new_tokens, sampling, set(stop), tokenizer, top)
 
 
 def complete(model: Decoder, prompt: str, *, tokenizer: BytesOf | None = None, **options: Any) -> str:
     """The text that the model goes on with. options: those of `generate`."""
+    if not isinstance(prompt, str | bytes):
+        raise ValueError(f"prompt is {prompt!r}; complete goes on with one text, generate with token ids and batches of them")
     tokenizer = tokenizer or model.tokenizer()
     return "".join(new.text for new in generate(model, tokenizer.encode(prompt), tokenizer=tokenizer, **options))
 
@@ -125,24 +135,41 @@ def _step(
 def _prompt_batch(rows: list[list[int]], device: torch.device) -> tuple[Tensor, Tensor | None]:
     """Prompts padded on the right -> (tokens, positions with -1 for padding; None where all are as long)."""
     longest = max(map(len, rows))
-    tokens = torch.tensor([row + [0] * (longest - len(row)) for row in rows], device=device)
+    tokens = torch.tensor([row + [0] * (longest - len(row)) for row in rows], dtype=torch.int64, device=device)
     if all(len(row) == longest for row in rows):
         return tokens, None
     places = [[*range(len(row)), *[-1] * (longest - len(row))] for row in rows]
     return tokens, torch.tensor(places, device=device)
 
 
+def _rows(prompts: Any) -> list[list[int]]:
+    """One list of ids for each row."""
+    if isinstance(prompts, str | bytes):
+        raise ValueError(f"the prompt is text, {prompts[:40]!r}; use complete(model, text), or tokenizer.encode(text)")
+    prompts = prompts.tolist() if hasattr(prompts, "tolist") else prompts  # a tensor, an array
+    if not isinstance(prompts, Sequence):
+        raise ValueError(f"prompts are {prompts!r}; use a list of token ids, or a list of such lists")
+    rows = [row.tolist() if hasattr(row, "tolist") else row for row in prompts]
+    many = [isinstance(row, Sequence) and not isinstance(row, str | bytes) for row in rows]
+    if any(many) and not all(many):
+        raise ValueError(f"prompts hold ids and lists, {prompts!r}; use a list of token ids, or a list of such lists")
+    return [list(row) for row in rows] if rows and all(many) else [rows]
+
+
+def _is_token(token: Any, model: Decoder) -> bool:
+    return isinstance(token, Integral) and 0 <= token < model.config.vocab
+
+
 def _refuse(model: Decoder, rows: list[list[int]], max_new_tokens: int, top: int) -> None:
     config = model.config
-    if max_new_tokens < 1:
-        raise ValueError(f"max_new_tokens is {max_new_tokens}; use at least 1")
-    if top < 1:
-        raise ValueError(f"top is {top}; use at least 1")
+    for name, count in (("max_new_tokens", max_new_tokens), ("top", top)):
+        if not isinstance(count, Integral) or count < 1:
+            raise ValueError(f"{name} is {count!r}; use at least 1, a whole number")
     for row, ids in enumerate(rows):
         if not ids:
             raise ValueError(f"prompt {row} is empty; begin with one token, the tokenizer's END for a new document")
-        if wrong := [token for token in ids if not 0 <= token < config.vocab]:
-            raise ValueError(f"prompt {row} has token {wrong[0]}; {config.name} has 0 to {config.vocab - 1}")
+        if wrong := [token for token in ids if not _is_token(token, model)]:
+            raise ValueError(f"prompt {row} has token {wrong[0]!r}; {config.name} has 0 to {config.vocab - 1}")
         if config.context is not None and len(ids) + max_new_tokens > config.context:
             room = config.context - len(ids)
             cure = f"ask for at most {room}" if room > 0 else f"keep at most the last {config.context - 1} tokens of the prompt"

@@ -23,6 +23,9 @@ class HeldOutText:
     module: str
     content: bytes
 
+    def __bytes__(self) -> bytes:
+        return self.content
+
 
 def modules(python: str = "") -> tuple[str, ...]:
     """The held-out modules in their fixed order; with python="3.12" only those that this version has as one file."""

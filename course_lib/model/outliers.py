@@ -26,8 +26,8 @@ def outlier_twin(model: Decoder, channels: int = 6, seed: int = 0) -> Decoder:
 
     ValueError for more channels than the model has.
     """
-    if not 1 <= channels <= model.config.hidden:
-        raise ValueError(f"{channels} outlier channels; use 1 to {model.config.hidden}, a few as large models have them")
+    if not isinstance(channels, int) or not 1 <= channels <= model.config.hidden:
+        raise ValueError(f"{channels!r} outlier channels; use 1 to {model.config.hidden}, a few as large models have them")
     twin = copy.deepcopy(model)
     factors = outlier_factors(model.config.hidden, channels, seed).to(model.device)
     for layer in twin.layers:

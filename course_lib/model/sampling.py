@@ -9,14 +9,20 @@ Edges    temperature 0 is greedy and divides nothing; any other is applied to lo
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor
 
+SEEDS = 2**32  # how many differ: torch's generator on the CPU, a Mersenne twister, is seeded by 32 bits
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
-    """How the next token is chosen; without arguments the likeliest one. Row r of a batch draws from seed + r."""
+    """How the next token is chosen; without arguments the likeliest one. Row r of a batch draws from seed + r.
+
+    A seed has 32 bits: more would be taken by torch and not be read, so that two seeds drew the same.
+    """
 
     temperature: float = 0.0
     top_k: int = 0
@@ -24,12 +30,14 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not (self.temperature >= 0 and math.isfinite(self.temperature)):
-            raise ValueError(f"temperature is {self.temperature}; use a number from 0 (greedy) up")
-        if self.top_k < 0 or self.top_k != int(self.top_k):
-            raise ValueError(f"top_k is {self.top_k}; use a whole number from 1 up, or 0 for no limit")
-        if not 0 <= self.top_p <= 1:
-            raise ValueError(f"top_p is {self.top_p}; use 0 (the likeliest token) to 1 (all tokens)")
+        if not (isinstance(self.temperature, Real) and 0 <= self.temperature < math.inf):
+            raise ValueError(f"temperature is {self.temperature!r}; use a number from 0 (greedy) up")
+        if not (isinstance(self.top_k, Integral) and self.top_k >= 0):
+            raise ValueError(f"top_k is {self.top_k!r}; use a whole number from 1 up, or 0 for no limit")
+        if not (isinstance(self.top_p, Real) and 0 <= self.top_p <= 1):
+            raise ValueError(f"top_p is {self.top_p!r}; use 0 (the likeliest token) to 1 (all tokens)")
+        if not (isinstance(self.seed, Integral) and 0 <= self.seed < SEEDS):
+            raise ValueError(f"seed is {self.seed!r}; use a whole number from 0 to {SEEDS - 1}")
 
 
 GREEDY = Sampling()
@@ -67,7 +75,7 @@ def token_probs(logits: Tensor, sampling: Sampling = GREEDY) -> Tensor:
 
 def generators(sampling: Sampling, rows: int) -> list[torch.Generator]:
     """One stream of random numbers for each row, so that a row draws the same whatever its neighbours do."""
-    return [torch.Generator().manual_seed(sampling.seed + row) for row in range(rows)]
+    return [torch.Generator().manual_seed((int(sampling.seed) + row) % SEEDS) for row in range(rows)]
 
 
 def choose(probs: Tensor, streams: Sequence[torch.Generator]) -> Tensor:

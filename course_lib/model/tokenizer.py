@@ -54,6 +54,8 @@ class Tokenizer:
 
     def encode(self, text: str | bytes) -> list[int]:
         """Ids of a text, or of any bytes. Never contains END: whoever joins documents adds it."""
+        if not isinstance(text, str | bytes | bytearray | memoryview):  # bytes(5) would be five NULs
+            raise ValueError(f"a text is str or bytes, got {text!r}; ids become bytes by decode")
         try:
             content = text.encode("utf-8") if isinstance(text, str) else bytes(text)
         except UnicodeEncodeError as error:

@@ -113,3 +113,6 @@ def test_what_has_no_meaning_is_refused():
         next_token_kl(Uniform(300), Uniform(301), Bytes(), "abc")
     with pytest.raises(ValueError, match="top1_agreement for greedy"):
         acceptance(Uniform(300), Uniform(300), Bytes(), "abc", temperature=0.0)
+    for name in ("prompts", "prompt_tokens", "new_tokens"):
+        with pytest.raises(ValueError, match=f"{name} is 0; use at least 1"):
+            roll_out_agreement(Uniform(300), Uniform(300), Bytes(), "abc", **{name: 0})

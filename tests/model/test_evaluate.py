@@ -1,6 +1,7 @@
 """The scoring protocol, against models whose numbers are known on paper."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,7 +11,9 @@ from course_lib.model import windows as windowing
 from course_lib.model.config import ModelConfig
 from course_lib.model.decoder import Decoder
 from course_lib.model.evaluate import Score, evaluate, evaluate_tokens
-from course_lib.model.windows import Window, scored_windows, windows
+from course_lib.model.held_out import HeldOutText
+from course_lib.model.tokenizer import Tokenizer
+from course_lib.model.windows import Window, as_many_logits, scored_windows, windows
 
 from .stubs import MARK, Bytes, Fixed, Knows, Uniform
 
@@ -121,3 +124,52 @@ def test_a_score_reads_as_a_sentence():
     assert str(Score(0.95, 0.9, 1.0, 8.0, 1000, 3300)) == (
         "0.9500 bits per byte [0.9000, 1.0000], perplexity 8.000 per token; 1,000 tokens, 3,300 bytes"
     )
+
+
+def test_any_bytes_are_a_text_and_token_ids_are_none():
+    """bytes(5) is five NULs: a list of ids would be scored as such, without a word."""
+    text = b"import os\n"
+    one = evaluate(Uniform(), Bytes(), text)
+    held = HeldOutText("os", text)
+    for same in (text.decode(), bytearray(text), memoryview(text), [held], (held,), [bytearray(text)], iter([text])):
+        assert evaluate(Uniform(), Bytes(), same) == one
+    for wrong in ([5], [105, 109], [text, 5], [None], [[text]]):
+        with pytest.raises(ValueError, match=r"a text is str or bytes, got .*; evaluate_tokens takes token ids"):
+            evaluate(Uniform(), Bytes(), wrong)
+    with pytest.raises(ValueError, match="a text is str or bytes, got 5"):
+        Tokenizer.load().encode(5)
+
+
+def test_a_tokenizer_of_another_model_is_named():
+    with pytest.raises(ValueError, match="the text has token 256, and tiny has 0 to 255; use the model's own tokenizer"):
+        evaluate(Decoder(replace(TINY, vocab=256)), Bytes(), "abc")
+
+
+def test_a_large_vocabulary_gets_smaller_batches():
+    assert as_many_logits(8192, 300) == as_many_logits(8192, 4096) == 8192
+    assert as_many_logits(8192, 128256) == 261
+    assert as_many_logits(8, 128256) == 1
+    model = Uniform(4096)
+    model.config = replace(TINY, vocab=16384)
+    evaluate(model, Bytes(), ["x" * 1024] * 4)
+    assert [len(seen) for seen in model.seen] == [2, 2]  # 8 of the course's vocabulary
+
+
+class Marked(Bytes):
+    """Puts a mark before a text unless told not to, as Llama's tokenizer does."""
+
+    start, END = (257,), None
+
+    def encode(self, text, *, start=True):
+        return [*self.start, *super().encode(text)] if start else super().encode(text)
+
+
+def test_a_mark_that_the_tokenizer_puts_before_a_text_is_seen_and_not_scored():
+    model = Uniform()
+    score = evaluate(model, Marked(), "ab")
+    assert (score.tokens, score.bytes) == (2, 2)
+    assert model.seen[0].tolist() == [[257, ord("a")]]
+    nothing = Bytes()
+    nothing.END = None
+    with pytest.raises(ValueError, match="knows no mark that begins or ends a text"):
+        evaluate(Uniform(), nothing, "ab")

@@ -144,11 +144,48 @@ def test_complete_gives_the_text():
     ([1], {"top": 0}, "top is 0"),
     ([1] * 30, {"max_new_tokens": 3}, "prompt 0 has 30 tokens and 3 more are asked for; grouped was trained on texts of 32: ask "
      "for at most 2"),
+    ("def", {}, "the prompt is text, 'def'; use complete(model, text)"),
+    ([1.0], {}, "prompt 0 has token 1.0"),
+    (["ab"], {}, "prompt 0 has token 'ab'"),
+    ([1, [2]], {}, "prompts hold ids and lists, [1, [2]]"),
+    (None, {}, "prompts are None; use a list of token ids"),
+    ([1], {"max_new_tokens": 2.0}, "max_new_tokens is 2.0; use at least 1, a whole number"),
+    ([1], {"top": "3"}, "top is '3'"),
+    ([1], {"stop": 0}, "stop is 0; use a collection of token ids, such as {tokenizer.END}"),
+    ([1], {"stop": "a"}, "stop is 'a'"),
+    ([1], {"stop": [97]}, "stop has 97, which never comes; grouped has 0 to 96"),
+    ([1], {"sampling": {"temperature": 1}}, "sampling is {'temperature': 1}; use Sampling(temperature=..."),
     ([1] * 40, {}, "grouped was trained on texts of 32: keep at most the last 31 tokens of the prompt"),
 ])  # fmt: skip
 def test_a_mistake_is_named_at_once(prompt, options, words):
     with pytest.raises(ValueError, match=re.escape(words)):
         generate(decoder(context=32), prompt, **options)  # before the first token is asked for
+
+
+def test_complete_wants_one_text():
+    with pytest.raises(ValueError, match=r"prompt is \['a', 'b'\]; complete goes on with one text"):
+        complete(decoder(), ["a", "b"], tokenizer=Bytes())
+
+
+def test_prompts_may_be_tensors_arrays_and_tuples():
+    expected = of(generate(decoder(), [[1, 2], [3, 4]], max_new_tokens=3))
+    ids = torch.tensor([[1, 2], [3, 4]])
+    for prompts in (ids, ids.numpy(), [ids[0], ids[1].tolist()], ((1, 2), range(3, 5)), [list(ids.numpy()[0]), [3, 4]]):
+        assert of(generate(decoder(), prompts, max_new_tokens=3)) == expected
+    assert of(generate(decoder(), ids[0], max_new_tokens=3)) == of(generate(decoder(), [1, 2], max_new_tokens=3))
+
+
+def test_generators_side_by_side_or_given_up_leave_no_trace():
+    """Two at once of one model, and one that is closed after its first token."""
+    sampled = Sampling(temperature=1.0, seed=4)
+    model = decoder()
+    alone = [of(generate(model, [1, 2], max_new_tokens=6)), of(generate(model, [3], max_new_tokens=6, sampling=sampled))]
+    given_up = generate(model, [5], max_new_tokens=6)
+    next(given_up)
+    given_up.close()
+    assert not torch.is_inference_mode_enabled()
+    pair = zip(generate(model, [1, 2], max_new_tokens=6), generate(model, [3], max_new_tokens=6, sampling=sampled), strict=True)
+    assert [of(made) for made in zip(*pair, strict=True)] == alone
 
 
 def test_the_context_may_be_filled():

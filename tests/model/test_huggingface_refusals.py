@@ -67,6 +67,10 @@ def rewrite(folder, name, change):
     ({"num_attention_heads": 0}, "num_attention_heads 0"),
     ({"num_key_value_heads": 3}, "4 heads do not share 3 KV heads; use one of [1, 2, 4]"),
     ({"head_dim": None, "num_attention_heads": 6}, "hidden_size 64 does not split over 6 heads; add head_dim"),
+    ({"architectures": "LlamaForCausalLM"}, "config.json has architectures 'LlamaForCausalLM'; it has to be a list"),
+    ({"model_type": ["llama"]}, "model_type ['llama'] (LlamaForCausalLM) is not implemented"),
+    ({"tie_word_embeddings": "false"}, "config.json has tie_word_embeddings 'false'; it has to be true or false"),
+    ({"rms_norm_eps": float("inf")}, "rms_eps is inf; use a finite number above 0"),
 ])  # fmt: skip
 def test_a_config_that_we_do_not_compute(fields, words, checkpoint):
     folder = checkpoint()
@@ -87,6 +91,26 @@ def test_a_llama3_scaling_that_is_not_whole(checkpoint):
     folder = checkpoint("llama 3.1, scaled")
     change_json(folder / "config.json", rope_parameters={"rope_type": "llama3", "rope_theta": 1e4, "factor": 8.0})
     refused(folder, "rope scaling 'llama3' lacks ['low_freq_factor', 'high_freq_factor', 'original_max_position_embeddings']")
+
+
+@pytest.mark.parametrize(("fields", "words"), [
+    ({"factor": "8"}, "factor is '8'; use a finite number above 0"), ({"factor": float("nan")}, "factor is nan"),
+    ({"low_freq_factor": 4.0}, "low_freq_factor 4.0 is not below high_freq_factor 4.0"),
+    ({"original_max_position_embeddings": None}, "original_context is None"),
+])  # fmt: skip
+def test_a_llama3_scaling_that_would_give_no_numbers(fields, words, checkpoint):
+    """Equal factors divide 0 by 0."""
+    folder = checkpoint("llama 3.1, scaled")
+    scaling = json.loads((folder / "config.json").read_text())["rope_parameters"]
+    change_json(folder / "config.json", rope_parameters=scaling | fields)
+    refused(folder, f"spoilt: rope scaling 'llama3': {words}")
+
+
+@pytest.mark.parametrize("fields", [{"layer_types": "x"}, {"layer_types": ["sliding_attention"]}, {"layer_types": ["y", "y"]}])
+def test_layer_types_that_do_not_say_it_for_each_layer(fields, checkpoint):
+    folder = checkpoint("qwen2.5, window")
+    change_json(folder / "config.json", **fields)
+    refused(folder, f"config.json has layer_types {fields['layer_types']!r}; it has to be a list with 'full_attention' or ")
 
 
 @pytest.mark.parametrize("fields", [
@@ -173,6 +197,9 @@ def test_shards_and_index_that_disagree(checkpoint):
     refused(folder, f"{first.name} has unexpected {Q}: {INDEX} puts it nowhere")
     (folder / INDEX).write_text(json.dumps({"weight_map": index | {Q: "../elsewhere.safetensors"}}))
     refused(folder, "names '../elsewhere.safetensors', outside the folder")
+    for other in (5, None, "..", "pytorch_model.bin"):
+        (folder / INDEX).write_text(json.dumps({"weight_map": index | {Q: other}}))
+        refused(folder, f"{INDEX} names {other!r}, which is no safetensors file")
     (folder / INDEX).write_text("{}")
     refused(folder, "has no weight_map")
 

@@ -78,8 +78,89 @@ def test_files_that_are_no_checkpoint_of_ours_are_refused(tmp_path):
     save_file({"a": torch.ones(2)}, path)
     with pytest.raises(ValueError, match="no 'config' in its header"):
         load(path)
-    with pytest.raises(FileNotFoundError, match=r"no weights '.*course-nothing\.safetensors'; this copy of the course has: "):
+    with pytest.raises(FileNotFoundError, match=r"no weights 'course-nothing'; this copy of the course has: "):
         load("course-nothing")
+
+
+@pytest.mark.parametrize("name", [
+    "", ".", "..", "../weights/course-target", "course-target.safetensors", "course-target ", "COURSE-TARGET", "/etc/passwd",
+    "course-target-outliers-outliers", "-outliers", "~/no-such.safetensors", "x" * 5000,
+])  # fmt: skip
+def test_what_is_neither_a_name_nor_a_file_is_named(name):
+    with pytest.raises(FileNotFoundError, match=re.escape(f"no weights {name!r}; this copy of the course has: course-draft, ")):
+        load(name)
+
+
+def test_a_path_with_blanks_letters_of_all_kinds_and_no_right_to_write_is_read(tmp_path):
+    folder = tmp_path / "mit Leerzeichen, ü, 日本"
+    folder.mkdir()
+    path = save(decoder(), folder / "a b.safetensors")
+    path.chmod(0o444)
+    before = path.read_bytes()
+    model = load(path, dtype=torch.bfloat16)
+    with torch.no_grad():
+        model.embed.weight.add_(1)  # the file is mapped, and what is written goes into memory
+    assert path.read_bytes() == before
+    assert not torch.equal(load(path, dtype=torch.bfloat16).embed.weight, model.embed.weight)
+
+
+@pytest.mark.parametrize(("config_text", "words"), [
+    ("{", "Expecting property name"), ("[1]", "a model's config is [1]; it has to be a mapping"),
+    ({"hidden": None}, "hidden is None; use a whole number from 1 on"), ({"hidden": "64"}, "hidden is '64'; use a whole number"),
+    ({"layers": 2.0}, "layers is 2.0; use a whole number"), ({"layers": True}, "is True"), ({"layers": -3}, "layers is -3"),
+    ({"context": 0}, "context is 0; use at least 1, or None for none"), ({"rope_theta": 0}, "rope_theta is 0; use a finite"),
+    ({"rms_eps": "1e-5"}, "rms_eps is '1e-5'"), ({"mla": {"rank": 1}}, "unknown fields ['rank'] in mla of a model's config"),
+    ({"mla": {"kv_rank": 1, "rope_dim": 2}}, "mla of a model's config lacks ['nope_dim', 'v_dim']"),
+    ({"mla": {"kv_rank": 0, "rope_dim": 2, "nope_dim": 1, "v_dim": 1}}, "mla: kv_rank is 0; use at least 1"),
+    ({"rope_scaling": {"factor": 8.0, "low_freq_factor": 4.0, "high_freq_factor": 4.0, "original_context": 64}},
+     "low_freq_factor 4.0 is not below high_freq_factor 4.0"),
+    ({"rope_scaling": {"factor": 0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_context": 64}}, "factor is 0"),
+])  # fmt: skip
+def test_a_header_whose_config_is_none_is_refused_with_the_file_and_the_field(config_text, words, tmp_path):
+    path = save(decoder(), tmp_path / "m.safetensors")
+    text = config_text if isinstance(config_text, str) else json.dumps(config().to_dict() | config_text)
+    rewrite(path, lambda t: None, {"config": text})
+    with pytest.raises(ValueError, match=re.escape(words)) as error:
+        load(path)
+    assert str(error.value).startswith(f"{path} has a 'config' in its header that is none (")
+
+
+def test_a_config_that_lacks_a_field_names_it(tmp_path):
+    path = save(decoder(), tmp_path / "m.safetensors")
+    short = config().to_dict()
+    del short["hidden"], short["vocab"]
+    rewrite(path, lambda t: None, {"config": json.dumps(short)})
+    with pytest.raises(ValueError, match=r"a model's config lacks \['hidden', 'vocab'\]"):
+        load(path)
+
+
+@pytest.mark.parametrize(("dtype", "name"), [(torch.int16, "I16"), (torch.float8_e4m3fn, "F8_E4M3"), (torch.bool, "BOOL")])
+def test_weights_stored_as_what_means_nothing_without_scales_are_refused(dtype, name, tmp_path):
+    path = save(decoder(), tmp_path / "m.safetensors")
+    rewrite(path, lambda t: t.update({"layers.0.q.weight": t["layers.0.q.weight"].to(dtype)}))
+    with pytest.raises(ValueError, match=re.escape(f"{path}: layers.0.q.weight is stored as {name}; weights are F64, F32, ")):
+        load(path)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.float8_e4m3fn, torch.complex64, "bfloat16", "fp16", float])
+def test_a_dtype_that_weights_are_not_converted_to_is_refused(dtype, tmp_path):
+    for call in (lambda: load("course-draft", dtype=dtype), lambda: save(decoder(), tmp_path / "m.safetensors", dtype=dtype)):
+        with pytest.raises(ValueError, match=r"weights are not converted to .*; use one of torch\.float64"):
+            call()
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("device", ["gpu", "cuda:99", "", None])
+def test_a_device_that_there_is_not_is_named(device):
+    with pytest.raises(ValueError, match=re.escape(f"device {device!r}: this machine has 'cpu' and ")):
+        load("course-draft", device=device)
+
+
+def test_where_a_file_cannot_lie_is_said_before_anything_is_written(tmp_path):
+    with pytest.raises(ValueError, match=r"'.*weights' does not end in \.safetensors; .* call it weights\.safetensors"):
+        save(decoder(), tmp_path / "weights")
+    with pytest.raises(FileNotFoundError, match=r"no folder '.*nowhere' for m\.safetensors; make it first"):
+        save(decoder(), tmp_path / "nowhere" / "m.safetensors")
 
 
 def test_who_has_no_weights_is_told_what_there_is_instead(tmp_path, monkeypatch):

@@ -97,7 +97,10 @@ def test_logits_without_a_meaning_are_refused_with_their_row(bad):
     ({"temperature": -0.1}, "temperature is -0.1; use a number from 0"), ({"temperature": math.nan}, "temperature is nan"),
     ({"temperature": math.inf}, "temperature is inf"), ({"top_k": -1}, "top_k is -1; use a whole number from 1 up, or 0"),
     ({"top_k": 2.5}, "top_k is 2.5"), ({"top_p": 1.01}, "top_p is 1.01; use 0"), ({"top_p": -0.1}, "top_p is -0.1"),
-    ({"top_p": math.nan}, "top_p is nan"),
+    ({"top_p": math.nan}, "top_p is nan"), ({"top_k": math.nan}, "top_k is nan"), ({"top_k": math.inf}, "top_k is inf"),
+    ({"top_k": 5.0}, "top_k is 5.0"), ({"temperature": "1"}, "temperature is '1'"), ({"top_p": None}, "top_p is None"),
+    ({"seed": 1.5}, "seed is 1.5; use a whole number from 0 to 4294967295"), ({"seed": None}, "seed is None"),
+    ({"seed": -1}, "seed is -1"), ({"seed": 2**32}, "seed is 4294967296"),
 ])  # fmt: skip
 def test_options_out_of_range_name_value_and_limit(options, words):
     with pytest.raises(ValueError, match=re.escape(words)):
@@ -142,3 +145,12 @@ def test_the_ends_of_the_uniform_numbers_draw_possible_tokens(uniform, monkeypat
 
 def test_greedy_is_the_default():
     assert Sampling() == GREEDY
+
+
+def test_every_seed_that_is_taken_draws_something_else():
+    """Torch's generator would read 32 bits of a longer seed, so those are refused. The last one's rows go on from 0."""
+    drawn = lambda seed: tuple(torch.rand(4, generator=generators(Sampling(seed=seed), 1)[0]).tolist())  # noqa: E731
+    assert len({drawn(seed) for seed in (0, 1, 2**31, 2**32 - 1)}) == 4
+    first, second = generators(Sampling(seed=2**32 - 1), 2)
+    assert torch.rand(1, generator=second) == torch.rand(1, generator=generators(Sampling(seed=0), 1)[0])
+    assert first.initial_seed() == 2**32 - 1

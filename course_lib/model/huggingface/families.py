@@ -38,6 +38,7 @@ FAMILIES = {
         architecture="Qwen3ForCausalLM", qk_norm=True, optional_biases=("attention_bias",), window="late", usual_head_dim=128
     ),
 }
+LAYER_TYPES = ("full_attention", "sliding_attention")
 USUAL_WINDOW, USUAL_WINDOW_START = 4096, 28
 USUAL_THETA, USUAL_EPS = 10000.0, 1e-6
 SIZES = {
@@ -58,7 +59,7 @@ def config_of(data: Mapping[str, Any], name: str) -> ModelConfig:
         head_dim=_head_dim(data, family, name),
         rope_theta=theta, rope_scaling=scaling,
         rms_eps=_positive(data.get("rms_norm_eps", USUAL_EPS), "rms_norm_eps", name),
-        tied=bool(data.get("tie_word_embeddings", False)),
+        tied=_flag(data, "tie_word_embeddings", name),
         qk_norm=family.qk_norm, qkv_bias=family.qkv_bias,
         sliding_window=_window(data, family, sizes["layers"], name),
         context=None if data.get("max_position_embeddings") is None else _whole(data, "max_position_embeddings", name),
@@ -66,15 +67,17 @@ def config_of(data: Mapping[str, Any], name: str) -> ModelConfig:
 
 
 def _family(data: Mapping[str, Any], name: str) -> Family:
-    kind, stated = data.get("model_type"), list(data.get("architectures") or [])
-    if kind not in FAMILIES:
-        told = f" ({', '.join(stated)})" if stated else ""
+    kind, stated = data.get("model_type"), data.get("architectures") or []
+    if not isinstance(stated, list):
+        raise ValueError(f"{name}: config.json has architectures {stated!r}; it has to be a list of names")
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        told = f" ({', '.join(map(str, stated))})" if stated else ""
         raise ValueError(f"{name}: model_type {kind!r}{told} is not implemented; {', '.join(FAMILIES)} are")
     family = FAMILIES[kind]
     if stated and stated != [family.architecture]:
         raise ValueError(
-            f"{name}: architecture {', '.join(stated)} is not implemented; of model_type {kind!r} {family.architecture} is, "
-            "the one with a language-model head"
+            f"{name}: architecture {', '.join(map(str, stated))} is not implemented; of model_type {kind!r} "
+            f"{family.architecture} is, the one with a language-model head"
         )
     return family
 
@@ -90,7 +93,7 @@ def _refuse_options(data: Mapping[str, Any], family: Family, name: str) -> None:
     if (act := data.get("hidden_act", "silu")) != "silu":
         raise ValueError(f"{name}: hidden_act {act!r} is not implemented; the MLP here is gated by 'silu'")
     for field in family.optional_biases:
-        if data.get(field):
+        if _flag(data, field, name):
             raise ValueError(
                 f"{name}: {field} is {data[field]!r}, a bias on o or in the MLP; only q, k and v may have one here, as in qwen2"
             )
@@ -134,16 +137,23 @@ def _head_dim(data: Mapping[str, Any], family: Family, name: str) -> int:
 
 def _window(data: Mapping[str, Any], family: Family, layers: int, name: str) -> int | None:
     """The window that all layers share, or None. ValueError where only some layers have one."""
-    if family.window is None or (family.window == "late" and not data.get("use_sliding_window", False)):
+    if family.window is None or (family.window == "late" and not _flag(data, "use_sliding_window", name)):
         return None
     if data.get("sliding_window", USUAL_WINDOW) is None:
         return None
     slides = [True] * layers
     if family.window == "late":
-        first = data.get("max_window_layers", USUAL_WINDOW_START)
+        first, kinds = data.get("max_window_layers", USUAL_WINDOW_START), data.get("layer_types")
+        if type(first) is not int:
+            raise ValueError(f"{name}: config.json has max_window_layers {first!r}; it has to be a whole number")
         slides = [layer >= first for layer in range(layers)]
-        if data.get("layer_types") is not None:
-            slides = [kind == "sliding_attention" for kind in data["layer_types"]]
+        if kinds is not None:
+            if not isinstance(kinds, list) or len(kinds) != layers or any(kind not in LAYER_TYPES for kind in kinds):
+                raise ValueError(
+                    f"{name}: config.json has layer_types {kinds!r}; it has to be a list with "
+                    f"{' or '.join(map(repr, LAYER_TYPES))} for each of the {layers} layers"
+                )
+            slides = [kind == "sliding_attention" for kind in kinds]
     if any(slides) and not all(slides):
         raise ValueError(
             f"{name}: {sum(slides)} of {layers} layers have a sliding window, and a window holds here for all layers or none; "
@@ -152,6 +162,13 @@ def _window(data: Mapping[str, Any], family: Family, layers: int, name: str) -> 
     if not any(slides):
         return None
     return _whole(data, "sliding_window", name) if "sliding_window" in data else USUAL_WINDOW
+
+
+def _flag(data: Mapping[str, Any], field: str, name: str) -> bool:
+    """False where it is left out; the text "false" would count as true."""
+    if not isinstance(value := data.get(field), bool | None):
+        raise ValueError(f"{name}: config.json has {field} {value!r}; it has to be true or false")
+    return bool(value)
 
 
 def _whole(data: Mapping[str, Any], field: str, name: str) -> int:

@@ -75,6 +75,8 @@ def _shards(folder: Path) -> tuple[list[Path], dict[str, str] | None]:
         index = read_json(folder / INDEX).get("weight_map")
         if not isinstance(index, dict) or not index:
             raise ValueError(f"{folder / INDEX} has no weight_map (tensor -> file); fetch it again")
+        if odd := [name for name in index.values() if not isinstance(name, str) or not name.endswith(".safetensors")]:
+            raise ValueError(f"{folder / INDEX} names {odd[0]!r}, which is no safetensors file; fetch the index again")
         names = sorted(set(index.values()))
         if odd := [name for name in names if Path(name).name != name]:
             raise ValueError(f"{folder / INDEX} names {odd[0]!r}, outside the folder; an index names files beside it")

@@ -11,15 +11,13 @@ import torch
 from torch import Tensor
 
 from ..decoder import Decoder
-from ..load import empty, fill
+from ..load import DTYPES, device_named, empty, fill, refuse_dtype
 from ..parts import Parts
 from . import folder as files
 from .families import config_of
 from .hub import folder_of
 from .names import DERIVED, EMBEDDING, HEAD, theirs
 from .tokenizer_file import CheckpointTokenizer, end_ids
-
-DTYPES = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}
 
 
 def load_checkpoint(
@@ -36,8 +34,8 @@ def load_checkpoint(
     path = folder_of(path_or_id, revision)
     name = path.resolve().name if Path(path_or_id).expanduser() == path else str(path_or_id)
     data = files.read_json(path / "config.json")
-    if dtype is not None and dtype not in DTYPES.values():
-        raise ValueError(f"{name}: weights are not converted to {dtype}; use one of {', '.join(map(str, DTYPES.values()))}")
+    refuse_dtype(dtype)
+    device = device_named(device)
     model = empty(config_of(data, name), parts)
     stored = files.stored_tensors(path)
     wanted = {theirs(ours): ours for ours in model.state_dict()}
@@ -46,7 +44,7 @@ def load_checkpoint(
     if (path / "tokenizer.json").is_file():
         tokenizer = CheckpointTokenizer.load(path / "tokenizer.json", end_ids(path), vocab_limit=model.config.vocab)
         model.tokenizer_factory = lambda: tokenizer
-    fill(model, _read(stored, wanted, dtype or DTYPES[stored[EMBEDDING].dtype], torch.device(device)), path)
+    fill(model, _read(stored, wanted, dtype or DTYPES[stored[EMBEDDING].dtype], device), path)
     return model, tokenizer
 
 
