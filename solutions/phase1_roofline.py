@@ -3793,11 +3793,11 @@ lab.predict("C001", "C028", "C071")
 # repository, so there is nothing to download.
 #
 # It is three orders of magnitude smaller than an 8B model, and its step is the same step: read every weight once, read the KV cache of
-# what was said, write one token. So everything in this phase applies to it.
+# the text so far, write one token. So everything in this phase applies to it.
 #
-# **Before you run the cell**, on paper: 5,770,496 weights of 4 bytes (bfloat16 in the file, float32 in memory, which a CPU multiplies
-# faster). How many MB does a step read? The model has 6 layers with 4 KV heads of 64: how many tokens of context until the cache is
-# as large as the weights?
+# **Before you run the cell**, on paper: 5,770,496 weights of 4 bytes (the file has bfloat16; the cell loads float32, so that every
+# machine counts the same bytes). How many MB does a step read? The model has 6 layers with 4 KV heads of 64: at how many tokens of
+# context is the cache as large as the weights?
 
 # %%
 from course_lib.model import load
@@ -3805,18 +3805,18 @@ from course_lib.model import load
 model = load("course-target", dtype=torch.float32, device="cuda" if torch.cuda.is_available() else "cpu")
 kv_per_token = model.config.kv_bytes_per_token(4)
 print(f"weights read by a step      {model.weight_bytes_per_step / 1e6:6.1f} MB")
-print(f"KV cache, one token         {kv_per_token / 1e3:6.1f} kB, 2 x 6 layers x 4 heads x 64 x 4 bytes")
-print(f"equal at a context of       {model.weight_bytes_per_step / kv_per_token:6.0f} tokens; it was trained on texts of {model.config.context}")
+print(f"KV cache, one token         {kv_per_token / 1e3:6.1f} kB: keys and values of 6 layers x 4 heads x 64, 4 bytes each")
+print(f"equal at a context of       {model.weight_bytes_per_step / kv_per_token:6.0f} tokens (trained on {model.config.context} at once)")
 
 # %% [markdown]
-# Now watch it. Each coloured piece is one token, the darker the surer the model was (point at one to see what it nearly said instead). The
-# table on the right has what the last steps read and how long they took. **One token** reads all weights once, whatever comes out.
+# Now watch it. Each coloured piece is one token, the darker the surer the model was; point at one to see what it nearly said instead. The
+# table on the right has what the last steps read and how long they took.
 #
-# Type something of your own and press **Continue**. Things to try:
+# Type something of your own. The button **One token** makes one step, **Continue** makes 32. Things to try:
 #
 # - A token that it is sure of against one that it guesses. Which takes longer?
 # - A short text against a long one. Which column changes?
-# - Temperature 1, a few times from the start. What changes in the time? And in the bytes?
+# - Temperature 1, then **Start again** and **Continue** a few times: each start draws anew. What changes in the time? And in the bytes?
 
 # %%
 from course_lib.display.continue_widget import continue_text
@@ -3824,25 +3824,26 @@ from course_lib.display.continue_widget import continue_text
 continue_text(model)
 
 # %% [markdown]
-# A sure token costs what a hard one costs: the closing bracket at 100% has read every weight, like the name before it. That is the waste
-# that speculation attacks (Phase 4): a small model guesses the easy ones, and the large model reads its weights once for several tokens.
+# A sure token costs what a hard one costs: a closing bracket at 100% has read every weight, like a name at 20%. That is the waste that
+# speculation attacks (Phase 4): a small model guesses several tokens ahead, and the large model checks them all in one reading of its
+# weights.
 #
 # ### Is it at its roof?
 #
-# A step cannot be faster than one pass over its bytes, from wherever they lie. The cell measures the median step, the step's matrix
-# products by themselves, and a plain sum over as many bytes as the step reads. **Guess first**: which share of that roof does the step reach?
+# A step cannot be faster than one pass over its bytes, from wherever they lie, cache or memory. The cell measures the step, the step's
+# matrix products by themselves, one product with as many bytes, and a plain sum over as many: the fastest of many tries each, since
+# whatever else runs on the machine only adds time. The sum stands for the roof. **Guess first**: which share of it does the step reach?
 
 # %%
-import statistics
 import time
 
 from course_lib.model import generate
 
 
 def best_ms(call):
-    """The fastest of 20, in milliseconds; on a GPU each waits until the device is done."""
+    """The fastest of 100, in milliseconds; on a GPU each waits until the device is done."""
     times = []
-    for _ in range(20):
+    for _ in range(100):
         start = time.perf_counter()
         call()
         if torch.cuda.is_available():
@@ -3862,31 +3863,39 @@ def products():
         x @ w.T
 
 
-beside = torch.ones((steps[-1].weight_bytes + steps[-1].kv_bytes) // 4, device=model.device)
+row = torch.ones(1, 256, device=model.device)
+large = torch.ones((steps[-1].weight_bytes + steps[-1].kv_bytes) // row.nbytes, 256, device=model.device)
 rows = {
-    "a step": (1e3 * statistics.median(step.seconds for step in steps), beside.nbytes),
+    "a step": (1e3 * min(step.seconds for step in steps), large.nbytes),
     f"its {len(weights)} products alone": (best_ms(products), sum(w.nbytes for w in weights)),
-    "the largest of them": (best_ms(lambda: inputs[0] @ weights[0].T), weights[0].nbytes),
-    "one sum over as many bytes": (best_ms(beside.sum), beside.nbytes),
+    "one product, as many bytes": (best_ms(lambda: row @ large.T), large.nbytes),
+    "one sum, as many bytes": (best_ms(large.sum), large.nbytes),
 }
 for name, (ms, count) in rows.items():
     print(f"{name:<28}{ms:7.3f} ms  {count / 1e6:5.1f} MB  {count / ms / 1e6:6.1f} GB/s")
 
 # %% [markdown]
-# A few per cent, on a CPU as on a GPU. Compare the lines. What the products leave of the step is a thousand small calls into PyTorch.
-# And the products are not at the roof themselves: the largest, the head with its 4096 rows, moves its bytes several times as fast as the
-# average of all, since a small matrix is over before a library has got going. An H200 could read 23 MB in 5 µs, and needs over a hundred
-# launches for it.
+# A small share, on a CPU as on a GPU, and the lines say where the time goes:
 #
-# So this model is *too small for its chip*, and its floor in bytes tells you little about its time: the third regime of section 9. An 8B
-# model has the same number of calls a layer and 700 times the bytes, and there the roof is what you feel. Both are worth knowing when
-# you measure on something small and speak about something large.
+# - *The step against its products.* The step makes nearly 400 calls into PyTorch, and 43 of them are products. The others move few
+#   bytes, and each still costs its call.
+# - *43 products against one.* On a GPU the one is far shorter: a launch from PyTorch costs about 10 µs (section 9), and an H200 could
+#   read all 23 MB in 5 µs. Where both lines are alike, as on the CPU of our tests, their number is not to blame.
+# - *One product against the sum.* What is left is the library: its product of a single row may read memory much more slowly than a sum
+#   does. A roof is what the hardware can do, and not what a given call does with it.
+#
+# So this model is *too small for its chip*, and its floor in bytes tells you little about its time; on a GPU that is the third regime of
+# section 9. An 8B model in bf16 has the same calls in each layer and 700 times the bytes, and there the roof is what you feel. Both are
+# worth knowing when you measure on something small and speak about something large.
 #
 # ### How good is it, and how is that said?
 #
 # *Bits per byte*: the model reads a text that it has not seen, and for each token we note how many bits it would take to say which one came,
 # $-\log_2 p$. The sum, divided by the bytes of the text, compares with any compressor. The text is a module of your own Python that
-# training never saw. Its draft is 4.6 times smaller and was taught by it; it is what Phase 4 will guess with.
+# training never saw.
+#
+# Beside the model stands its *draft*: 4.6 times smaller, and taught by it. Phase 4 lets the draft guess, and keeps a guess with the
+# probability $\sum_x \min(p(x), q(x))$, where $p$ is the model's distribution of the next token and $q$ the draft's: 1 if they were equal.
 
 # %%
 import lzma
@@ -3901,15 +3910,17 @@ print(f"{text.module}.py, {len(text.content):,} bytes, bits per byte:")
 print(f"  xz -9          {8 * len(lzma.compress(text.content, preset=9)) / len(text.content):6.3f}")
 print(f"  course-draft   {evaluate(draft, model.tokenizer(), [text.content]).bits_per_byte:6.3f}")
 print(f"  course-target  {evaluate(model, model.tokenizer(), [text.content]).bits_per_byte:6.3f}")
-print(f"a guess of the draft is accepted with probability {acceptance(model, draft, model.tokenizer(), [text.content]).value:.2f}, at temperature 1")
+kept = acceptance(model, draft, model.tokenizer(), [text.content])
+print(f"a guess of the draft is kept with probability {kept.value:.2f}, at temperature 1")
 
 # %% [markdown]
-# One file says little; the card has the numbers over 46 files, with intervals. What matters for this course: the differences are real, so
-# when you quantise this model in Phase 3, or let the draft guess for it in Phase 4, you will see what it costs and what it gains.
+# One file says little; the card has the numbers over 46 files, with intervals. There the draft needs 0.16 bits a byte more than its
+# target, with a 95% interval from 0.15 to 0.17. So when you quantise this model in Phase 3, or let the draft guess for it in Phase 4, what
+# it costs and what it gains can be measured.
 #
 # ### Where a token ends
 #
-# One last surprise, and it has cost people days. The same function header, with and without the line break behind it:
+# One last surprise. The same function header, without and with the line break behind it:
 
 # %%
 from course_lib.model import complete
@@ -3920,10 +3931,10 @@ for prompt in (header, header + "\n"):
     print(f"ends in {pieces[-1]!r:<8}->", repr(complete(model, prompt, max_new_tokens=12)))
 
 # %% [markdown]
-# The tokenizer has tokens for *a line break and the indentation after it*. In the text that the model saw, a line break that stood alone
-# was followed by a line at the margin, or by a single blank. With the break you did not just say "go on": you said "this line is not
-# indented", and the model believes you. The widget therefore leaves blanks at the end of your text to the model. A server that cuts prompts
-# at a fixed number of characters does the same to its users, without meaning to.
+# The tokenizer has tokens for *a line break and the indentation after it*. In the text that the model saw, a line break that was a token
+# by itself stood before a line at the margin, or one indented by a single blank or a tab. With the break you did not just say "go on": you
+# said "this line is not indented", and the model believes you. The widget therefore takes blanks and line breaks off the end of your text
+# and leaves them to the model. A client that cuts prompts at a number of characters, and not of tokens, gets such endings without meaning to.
 
 # %% [markdown]
 # ## Where you are
