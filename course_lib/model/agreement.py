@@ -10,18 +10,15 @@ All by the windows of windows.py, each with a bootstrap interval over documents.
 """
 
 from collections.abc import Callable, Sequence
-from typing import SupportsBytes
 
 import torch
 from torch import Tensor, nn
 
 from .interval import Estimate, share
-from .windows import WINDOW, as_many_logits, device_of, encoded, mark_of, scored_windows
+from .windows import WINDOW, Texts, as_many_logits, device_of, encoded, mark_of, scored_windows
 
 PROMPTS, PROMPT_TOKENS, NEW_TOKENS = 32, 96, 128
 ROWS = 1024  # positions at once in float64: 34 MB for a vocabulary of 4096
-
-Texts = str | bytes | Sequence[str | bytes | SupportsBytes]
 
 
 def top1_agreement(target: nn.Module, draft: nn.Module, tokenizer, texts: Texts, *, window: int = WINDOW) -> Estimate:

@@ -4,7 +4,7 @@ Layout   a layer's buffers: [batch, capacity, *shape] for each of config.cache_s
          Slot s of a row holds the token at position s. `lengths` is host-side: how many tokens each row holds.
 Contract slots from a row's length on hold zeros or leftovers, and no query sees them: Span masks them. `truncate` forgets tokens
          without touching them, which is how a rejected guess is rolled back.
-Not here which positions a step has (Decoder), who may see them (span.py), paging (kvcache).
+Not here which positions a step has (Decoder), who may see them (span.py), blocks instead of rows (paged_cache.py).
 """
 
 from collections.abc import Sequence

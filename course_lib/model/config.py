@@ -126,6 +126,7 @@ class ModelConfig:
 
     @property
     def params(self) -> int:
+        """All weights; a tied head is stored, and counted, once."""
         layer = self.attention_params + 3 * self.hidden * self.mlp_hidden + 2 * self.hidden
         return self.layers * layer + self.hidden + self.vocab * self.hidden * (1 if self.tied else 2)
 

@@ -9,15 +9,12 @@ of one tokenizer. The held-out text is the running Python's own: compare two mod
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import SupportsBytes
 
 from torch import nn
 
 from .interval import ratio_interval
 from .tokenizer import Tokenizer
-from .windows import WINDOW, encoded, mark_of, scored_windows
-
-Texts = str | bytes | Sequence[str | bytes | SupportsBytes]
+from .windows import WINDOW, Texts, encoded, mark_of, scored_windows
 
 
 @dataclass(frozen=True, slots=True)

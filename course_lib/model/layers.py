@@ -43,6 +43,7 @@ class RMSNorm(nn.Module):
 
 
 def rms_norm_reference(x: Tensor, weight: Tensor, eps: float) -> Tensor:
+    """The same in float64, rounded to x's dtype at the end. x: [..., size], weight: [size] -> [..., size]"""
     mean_square = x.double().pow(2).mean(-1, keepdim=True)
     return (x.double() * (mean_square + eps).rsqrt() * weight.double()).to(x.dtype)
 

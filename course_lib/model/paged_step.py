@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class PagedStep:
-    """rows    the first position and the number of new tokens of each row; (0, 0) for one that sits the step out
+    """Where the tokens of one step go, and where those of its rows lie.
+
+    rows    the first position and the number of new tokens of each row; (0, 0) for one that sits the step out
     slots   int64 [tokens]: where the new tokens go, row after row; live [batch, q_len]: which they are (None: all)
     tables  int32 [batch, max_blocks], -1 behind a row's blocks
     plans   decode plans by shape, kept by the cache

@@ -3,7 +3,7 @@
 The course's models: how their shapes were chosen
 - hidden 256, and every dimension that a product sums over is a multiple of 128 (256, 512, 640), so that INT4 with groups of 128
   divides each row; every other dimension is a multiple of 64, as tensor cores and kernels like them.
-- All three in bf16 have to fit 25 MiB of git: 5.8 + 5.9 + 1.2 million parameters times 2 bytes are 24.5 MiB.
+- All three in bf16 have to fit 25 MiB of git: 5.8 + 5.9 + 1.2 million parameters times 2 bytes are 24.6 MiB.
 - target   8 heads of 64 with 4 KV heads: grouped-query attention, two query heads to a KV head, 512 values a token and layer.
            Attention (8 * 64 = 512 wide) has as many weights as an MLP of 512; six layers of both and the tied vocabulary: 5.8M.
 - mla      Its latent of 128 and rotated key of 64 keep 192 values a token and layer: 37.5% of the target's 512. kv_rank is 128

@@ -50,6 +50,7 @@ class Span:
 
     @property
     def padded(self) -> bool:
+        """Rows differ or have padding, so some query may see no key, and the last place of a row need not be its last token."""
         return self.start is None
 
     def mask(self) -> Tensor:

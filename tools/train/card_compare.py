@@ -65,15 +65,16 @@ def pairs(runs: list[dict[str, Any]]) -> str:
     for run in runs:
         if "pair" not in run:
             continue
-        target = named.get(run["pair"]["target"].removesuffix(".safetensors"))
+        of = run["pair"]["target"].removesuffix(".safetensors")
+        target = named.get(of)
         score = score_on(run, run["pair"]["text_sha256"])
         where = f"Python {score['python']}'s held-out text" if score and score["python"] else "held-out text"
-        said += f"{run['model']} for {run['pair']['target'].removesuffix('.safetensors')}, on {where}:\n\n"
+        said += f"{run['model']} for {of}, on {where}:\n\n"
         rows = []
         for key, words in names.items():
             one = run["pair"][key]
             rows.append([words, f"{one['value']:.4f} [{one['low']:.4f}, {one['high']:.4f}]", f"{one['count']:,}"])
         said += table(["measure", "value", "tokens"], rows) + "\n" + GREEDY + "\n"
         if target and (more := _difference_rows(run, target)):
-            said += table(["Python", f"bits per byte, {run['model']} less {target['model']}"], more) + "\n"
+            said += table(["Python", f"bits per byte, {run['model']} less {of}"], more) + "\n"
     return "## Draft and target\n\n" + said.rstrip() + "\n" if said else ""

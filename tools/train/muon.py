@@ -30,12 +30,10 @@ def orthogonalise(matrices: Tensor, steps: int = STEPS) -> Tensor:
 
 
 class Muon:
-    """Updates float32 matrices in place. `names` and order fix what the state means; see state_dict."""
+    """Updates float32 matrices in place. weights: {name: matrix}; a resumed run has to give the same in the same order."""
 
-    def __init__(
-        self, weights: dict[str, Tensor], *, momentum: float = 0.95, weight_decay: float = 0.01, nesterov: bool = True
-    ) -> None:
-        self.momentum, self.weight_decay, self.nesterov = momentum, weight_decay, nesterov
+    def __init__(self, weights: dict[str, Tensor], *, momentum: float = 0.95, weight_decay: float = 0.01) -> None:
+        self.momentum, self.weight_decay = momentum, weight_decay
         shapes = sorted({tuple(weight.shape) for weight in weights.values()})
         if bad := [shape for shape in shapes if len(shape) != 2]:
             raise ValueError(f"Muon is for matrices, got shapes {bad}; give the others to AdamW")
@@ -49,7 +47,7 @@ class Muon:
         for group, moment in zip(self.groups, self.moments, strict=True):
             gradient = torch.stack([gradients[name] for name in group]).float()
             moment.lerp_(gradient, 1 - self.momentum)
-            direction = gradient.lerp(moment, self.momentum) if self.nesterov else moment
+            direction = gradient.lerp(moment, self.momentum)  # Nesterov: the moment after one more step like this
             rows, columns = moment.shape[1:]
             update = orthogonalise(direction).float()
             masters = [self.weights[name] for name in group]
