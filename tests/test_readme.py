@@ -10,6 +10,7 @@ from typer.main import get_command
 from course_lib.claims import all_claims
 from course_lib.cli import app
 from course_lib.exercises.registry import exercises_of
+from course_lib.model.held_out import modules
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -17,6 +18,7 @@ import setup_plan  # noqa: E402
 
 DOCUMENTS = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "docs/no-gpu.md", "docs/binder.md")]
 README = DOCUMENTS[0].read_text(encoding="utf-8")
+CARD = (ROOT / "course_lib" / "model" / "weights" / "card.md").read_text(encoding="utf-8")
 TARGETS = set(re.findall(r"^([a-z ]+):(?: |$)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
 
 
@@ -62,6 +64,38 @@ def test_numbers_of_the_readme_are_those_of_the_course():
     assert "| nine exercises |" in README
     assert len(exercises_of(1)) == 9
     assert f"fills about {setup_plan.choose('cuda', 'Linux', '').needs_gb} GB of disk" in README
+
+
+def card_row(name: str) -> list[str]:
+    """The cells of a row of the model card, by its first cell."""
+    return next(line.strip("| ").split(" | ") for line in CARD.splitlines() if line.startswith(f"| {name} |"))
+
+
+def test_numbers_of_the_readme_about_the_models_are_those_of_the_card():
+    shown = re.findall(r"^\| `(course-[a-z]+)`.*? \| ([\d,]+) \| ([\d,]+) \| ([\d.]+) \|$", README, re.MULTILINE)
+    scores = card_row("3.11.7")
+    assert [name for name, *_ in shown] == ["course-target", "course-draft", "course-mla"]  # the order of the card's columns
+    for column, (name, parameters, kv_bytes, bits) in enumerate(shown, start=1):
+        assert [parameters, kv_bytes] == [card_row(name)[1], card_row(name)[6]]
+        assert bits == scores[column].partition(" ")[0]
+    assert f"{len(modules('3.11'))} modules of Python 3.11.7's standard library" in README
+    assert f"`xz -9` needs {scores[4]}" in README
+
+
+def test_numbers_of_phase_1_about_the_models_are_those_of_the_card():
+    words = re.sub(r"\n# ", " ", (ROOT / "solutions" / "phase1_roofline.py").read_text(encoding="utf-8"))
+    target, draft = (int(card_row(name)[1].replace(",", "")) for name in ("course-target", "course-draft"))
+    assert f"{target:,} weights of 4 bytes" in words
+    assert f"{target / draft:.1f} times smaller" in words
+    assert f"the numbers over {len(modules())} files" in words
+    found = re.findall(
+        r"^\| 3\.\d+\.\d+ \| \+([\d.]+) \[\+([\d.]+), \+([\d.]+)\] \|$", CARD.partition("## Draft")[2], re.MULTILINE
+    )
+    assert len(found) == 3
+    for difference, low, high in ([float(number) for number in row] for row in found):
+        assert (
+            f"needs {difference:.2f} bits a byte more than its target, with a 95% interval from {low:.2f} to {high:.2f}" in words
+        )
 
 
 def test_every_picture_of_the_documents_is_shown_or_linked_somewhere():
