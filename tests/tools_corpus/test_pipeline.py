@@ -189,6 +189,15 @@ def test_the_manifest_names_every_archive_and_the_notice_its_copyright(made):
     notice = (build / "release" / "NOTICE").read_text()
     assert "tiny 1.0  MIT\n  Copyright (c) 2020 Ada Writer\n" in notice
     assert "Permission" not in notice
+    with zipfile.ZipFile(found["tiny"], "a") as file:
+        file.writestr("tiny-1.0.dist-info/licenses/NOTICE", "Tiny\nCopyright 2019 Bo Writer\n")
+    manifest.run(build, [source], found)
+    notice = (build / "release" / "NOTICE").read_text()
+    assert "tiny 1.0  MIT\n  Copyright (c) 2020 Ada Writer\n  Copyright 2019 Bo Writer\n" in notice
+    with zipfile.ZipFile(found["tiny"], "w") as file:
+        file.writestr("tiny-1.0.dist-info/licenses/LICENSE", "Apache License\n\nCopyright [yyyy] [name of copyright owner]\n")
+    manifest.run(build, [source], found)
+    assert "tiny 1.0  MIT\n  (its licence files state no copyright line)\n" in (build / "release" / "NOTICE").read_text()
     assert manifest.copyright_lines(['keep the notice "Copyright (c)\n2012- A Team; All Rights Reserved" in it']) == [
         "Copyright (c) 2012- A Team; All Rights Reserved"
     ]

@@ -1,10 +1,20 @@
 """Every cleaning rule drops what it should, and keeps what stands beside it."""
 
+import json
+import lzma
+import re
+from pathlib import Path
+
 import pytest
 
-from tools.corpus import clean, licences
+from course_lib.model.held_out import HeldOutText, known_texts
+from tools.corpus import clean, licences, sources
 from tools.corpus.duplicates import Duplicates
 from tools.corpus.held_out import HeldOut
+from tools.corpus.overlap import overlap
+
+ROOT = Path(__file__).parents[2]
+RUNS, WEIGHTS = ROOT / "tools/train/runs", ROOT / "course_lib/model/weights"
 
 CODE = b'''"""Small helpers."""
 
@@ -202,3 +212,55 @@ def test_a_quarter_of_distinct_lines_copied_is_too_much():
     header = b"\n".join(b"# the same licence header stands in many files, %d" % i for i in range(9))
     assert HeldOut([header], ["x"]).drop_content(header + b"\n" + b"\n".join(own)) == ""
     assert judge.lines_found([b"\n".join(held[:10]), b"\n".join(held[:4])]) == pytest.approx(10 / 40)
+
+
+def test_a_module_pasted_into_a_long_file_is_a_copy_too():
+    """10 of the module's 40 lines among 1000 others: 1% of the file, a quarter of the module."""
+    other = b"\n".join(b"held_out_elsewhere_number_%03d(argument)" % i for i in range(400))
+    judge = HeldOut([HELD, other], ["x", "y"])
+    own = [b"a_line_of_their_own_number_%04d = 1234" % i for i in range(1000)]
+    held = HELD.split(b"\n")
+    assert judge.drop_content(b"\n".join(own + held[:10])) == "copy of held out"
+    assert judge.drop_content(b"\n".join(own + held[:9])) == ""
+    assert judge.drop_content(b"\n".join(own + other.split(b"\n")[:99])) == ""
+    short = HeldOut([b"\n".join(held[:3])], ["x"])  # three lines say nothing about where a file came from
+    assert short.drop_content(b"\n".join(own + held[:3])) == ""
+
+
+def test_what_of_the_held_out_text_stands_elsewhere_is_counted():
+    held = HELD.split(b"\n")
+    other = b"\n".join([*held[:4], b"try:", b"a_line_that_only_y_has_of_all = 1", b""])
+    texts = [HeldOutText("x", HELD), HeldOutText("y", other)]
+    own = [b"a_line_of_their_own_number_%03d = 1234" % i for i in range(9)]
+    files = [
+        ("p: one.py", b"\n".join([*own, *(b"    " + line for line in held[10:18]), b"", own[0]])),  # a run of 8, indented
+        ("q: two.py", b"\n".join([held[20], own[0], held[21], own[1], *held[22:27], own[2], held[4], held[3], *held[28:30]])),
+        ("r: three.py", b"\n".join([*held[5::-1], b"try:"])),  # six held-out lines, in another order
+    ]
+    assert overlap(texts, files) == {
+        "lines": 41, "lines_found": 23,
+        "largest_share": {"share": 0.8, "lines": 4, "module": "y", "file": "r: three.py"},
+        "longest_run": {"lines": 8, "module": "x", "file": "p: one.py"},
+    }  # fmt: skip
+    assert overlap(texts, [])["longest_run"] == {"lines": 0}
+
+
+def test_the_shipped_weights_saw_little_of_the_held_out_text():
+    record = json.loads((RUNS / "overlap.json").read_text(encoding="utf-8"))
+    assert known_texts()[record["python"]] == record["text_sha256"]
+    assert record["files"] == len(lzma.decompress((WEIGHTS / "files.tsv.xz").read_bytes()).splitlines())
+    assert record["lines_found"] / record["lines"] < 0.10
+    assert record["largest_share"]["share"] < 0.25
+    assert record["longest_run"]["lines"] < 25
+
+
+def test_the_notice_names_every_package_of_the_manifest_and_none_is_under_a_refused_licence():
+    rows = [line.split("\t")[:3] for line in (WEIGHTS / "manifest.tsv").read_text(encoding="utf-8").splitlines()[1:]]
+    notice = (WEIGHTS / "NOTICE").read_text(encoding="utf-8")
+    named = re.findall(r"^(\S+) (\S+)  (.+)\n", notice.partition("\n\n")[2], re.M)
+    assert [tuple(row) for row in rows] == named
+    assert [source.name for source in sources.load_sources()] == [row[0] for row in rows]
+    for package, version, licence in rows:
+        assert licences.refuse_package(licence, "") == "", package
+        if package not in ("cpython", "python3.11-doc"):  # whose copyright stands at the head
+            assert f"\n{package} {version}  {licence}\n  " in notice

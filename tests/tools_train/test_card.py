@@ -14,7 +14,7 @@ from course_lib.recorded import recorded
 from tests.model.stubs import Bytes
 from tools.train.card import card, main
 from tools.train.card_compare import difference, latent
-from tools.train.score import add_score, read_runs, score_here
+from tools.train.score import add_score, read_overlap, read_runs, score_here
 
 from .small import TINY_MLA
 
@@ -136,5 +136,12 @@ def test_the_card_says_what_latent_attention_costs(finished):
 
 def test_the_shipped_card_is_what_the_records_give():
     """`python -m tools.train.card tools/train/runs course_lib/model/weights` after every change of either."""
-    manifest = (WEIGHTS / "manifest.tsv").read_text(encoding="utf-8")
-    assert (WEIGHTS / "card.md").read_text(encoding="utf-8") == card(read_runs(RUNS), manifest)
+    manifest, shipped = ((WEIGHTS / name).read_text(encoding="utf-8") for name in ("manifest.tsv", "card.md"))
+    assert shipped == card(read_runs(RUNS), manifest, read_overlap(RUNS))
+    assert "distinct held-out lines" in shipped
+
+
+def test_without_a_count_the_card_says_that_held_out_text_is_not_free_of_what_was_seen(finished, tmp_path):
+    facts, *_ = finished
+    assert read_overlap(tmp_path) is None
+    assert "held-out text is not free of what was seen" in " ".join(card([facts], MANIFEST).split())

@@ -2,7 +2,7 @@
 
 manifest.tsv   one line per archive: package, version, licence, archive, its sha256, files and bytes kept, sha256 of their lines.
 files.tsv.xz   one line per file that was learned from: package, version, licence, path, sha256 of the cleaned text.
-NOTICE         whose work it is: each package's licence and the copyright lines of its licence files.
+NOTICE         whose work it is: each package's licence and the copyright lines of its licence and NOTICE files.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ OUTPUTS = ("manifest.tsv", "files.tsv.xz", "NOTICE")
 HEAD = "package\tversion\tlicence\tarchive\tarchive_sha256\tfiles\tbytes\tfiles_sha256\n"
 NOTICE_HEAD = """\
 The weights in this folder were trained on the source text of the packages below. None of that text is included.
-Each line names a package, its version and its licence (SPDX); the copyright lines come from the package's own licence files.
+Each line names a package, its version and its licence (SPDX); the copyright lines come from its own licence and NOTICE files.
 manifest.tsv pins the archives, files.tsv.xz lists every file. CPython's files and documentation are
 Copyright (c) 2001-2023 Python Software Foundation; All Rights Reserved.
 """
@@ -45,7 +45,10 @@ def run(build: Path, sources: list[Source], found: dict[str, Path]) -> None:
         digest = hashlib.sha256("".join(lines).encode()).hexdigest()
         rows.append(f"{source.name}\t{source.version}\t{source.licence}\t{name}\t{sha}\t{len(lines)}\t{size}\t{digest}\n")
         notice.append(f"\n{source.name} {source.version}  {source.licence}\n")
-        notice += [f"  {line}\n" for line in copyright_lines(licence_texts(source, archive))]
+        lines = copyright_lines(licence_texts(source, archive))
+        if not lines and source.kind in ("wheel", "sdist"):
+            lines = ["(its licence files state no copyright line)"]
+        notice += [f"  {line}\n" for line in lines]
     (folder / "manifest.tsv").write_text("".join(rows), encoding="utf-8")
     (folder / "files.tsv.xz").write_bytes(lzma.compress("".join(every).encode(), preset=9))
     (folder / "NOTICE").write_text("".join(notice), encoding="utf-8")
@@ -61,14 +64,19 @@ def licence_texts(source: Source, archive: Path) -> list[str]:
     """The package's own licence files: at the top of an sdist, in a wheel's metadata; a bundled library's are not its own."""
     if source.kind == "wheel":
         with zipfile.ZipFile(archive) as file:
-            own = re.compile(r"[^/]+\.dist-info/(licenses/)?(LICEN[SC]E|COPYING)[^/]*", re.I)
-            names = sorted((name for name in file.namelist() if own.fullmatch(name)), key=len)  # LICENSE before LICENSE_FONTS
+            own = re.compile(r"[^/]+\.dist-info/(licenses/)?(LICEN[SC]E|COPYING|NOTICE)[^/]*", re.I)
+            names = sorted((name for name in file.namelist() if own.fullmatch(name)), key=_own_first)
             return [file.read(name).decode(errors="replace") for name in names]
     if source.kind == "sdist":
         with tarfile.open(archive) as file:
-            own = re.compile(r"[^/]+/(LICEN[SC]E|COPYING)[^/]*", re.I)
+            own = re.compile(r"[^/]+/(LICEN[SC]E|COPYING|NOTICE)[^/]*", re.I)
             return [file.extractfile(m).read().decode(errors="replace") for m in file if m.isfile() and own.fullmatch(m.name)]
     return []
+
+
+def _own_first(name: str) -> tuple[bool, int]:
+    """LICENSE before LICENSE_FONTS, and both before NOTICE."""
+    return "notice" in name.lower(), len(name)
 
 
 def copyright_lines(texts: list[str]) -> list[str]:

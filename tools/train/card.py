@@ -47,8 +47,7 @@ LIMITS = """\
 - They saw 1024 tokens at once. Beyond that their numbers get worse, and `generate` goes no further.
 - Numbers compare only on one text and by one protocol (`course_lib/model/windows.py`). A learner's Python may have other held-out
   text than the versions above: compare two models on the same text.
-- {overlap}
-- Training text may come back verbatim. Its licences are permissive and listed below, its authors in NOTICE.
+{overlap}- Training text may come back verbatim. Its licences are permissive and listed below, its authors in NOTICE.
 """
 
 
@@ -112,17 +111,22 @@ def _kneser_ney(text_sha256: str) -> str:
 
 def _overlap(found: dict[str, Any] | None) -> str:
     """What of the held-out text was seen all the same; by numbers where they were counted."""
-    said = "Idioms of the standard library occur in training text of other packages too, and CPython's documentation quotes the"
+    said = "Idioms of the standard library occur in text of other packages too, and CPython's documentation quotes its modules"
     if not found:
-        return f"{said}\n  modules: held-out text is not free of what was seen."
-    part, run = found["largest_share"], found["longest_run"]
-    lines = [
-        f"modules: of the {found['lines']:,} distinct held-out lines of 25 bytes or more (Python {found['python']})",
-        f"{found['lines_found'] / found['lines']:.1%} stand somewhere in it. No file has more than {part['share']:.0%} of a module's",
-        f"({part['module']}, in {part['file'].rpartition('/')[2]} of {part['file'].partition(':')[0]}); the longest run of lines in",
-        f"their order is {run['lines']}, of {run['module']}, in {run['file'].rpartition('/')[2]} of {run['file'].partition(':')[0]}.",
-    ]
-    return "\n  ".join([said, *lines])
+        return points([f"{said}: held-out text is not free of what was seen."])
+    share, run = found["largest_share"], found["longest_run"]
+    return points([
+        f"{said}. Of {found['lines']:,} distinct held-out lines (25 bytes or more, no comments, Python {found['python']})"
+        f" {found['lines_found'] / found['lines']:.1%} stand somewhere in the training text. No file has more than"
+        f" {share['share']:.0%} of a module's lines ({share['module']}, {_where(share)}); the longest run of lines in their order"
+        f" is {run['lines']} ({run['module']}, {_where(run)})."
+    ])  # fmt: skip
+
+
+def _where(found: dict[str, Any]) -> str:
+    """Package and the end of the path: "cpython: xml/sax/handler.py" as it is, a Debian path by its last folder."""
+    source, _, path = found["file"].partition(": ")
+    return f"{source}: {'/'.join(path.split('/')[-3:])}"
 
 
 def _data(runs: list[dict[str, Any]], manifest: str) -> str:

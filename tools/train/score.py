@@ -24,6 +24,12 @@ def read_runs(folder: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda run: (ORDER.index(run["model"]) if run["model"] in ORDER else len(ORDER), run["model"]))
 
 
+def read_overlap(folder: Path) -> dict[str, Any] | None:
+    """What tools.corpus.overlap counted, where it lies beside the runs."""
+    path = folder / "overlap.json"
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else None
+
+
 def score_here(runs: Path, weights: Path, lib: Path | None = None) -> None:
     """Score each finished model on this Python's held-out text, or on lib's; an older score of the same text is replaced."""
     import torch
