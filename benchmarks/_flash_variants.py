@@ -1,4 +1,4 @@
-"""Tiles, warps, stages, TMA and order of loads of FlashAttention forward, beside cuDNN: where the defaults of tiles.py come from.
+"""Tiles, warps, stages and TMA of FlashAttention forward, beside cuDNN: where the defaults of tiles.py come from.
 
 A compilation takes seconds, and a variant that fails may take its process along. So some processes of their own compile them all,
 try each on awkward lengths, and leave the compiled kernels in Triton's cache; here only those are timed that gave a result.
@@ -14,37 +14,28 @@ from typing import Any
 import torch
 
 from course_lib.attention import Tile, attention_reference, flash_attention
-from course_lib.attention.tiles import HOPPER
+from course_lib.attention.tiles import HOPPER, HOPPER_FEW_KEYS, HOPPER_POINTERS
 from course_lib.timing import l2_flusher, time_calls
 
 from ._flash_setup import Case, contenders
 
 PROCESSES = 12
 HEAD_DIMS, SEQUENCES = (64, 128, 256), (512, 2048, 8192)
-DESCRIBED = {  # query rows, key rows, warps, stages, ahead
-    64: [
-        (128, 128, 8, 3, True), (128, 128, 8, 2, True), (128, 128, 8, 3, False), (128, 64, 8, 4, True), (128, 64, 8, 3, False),
-        (128, 64, 4, 3, True), (128, 64, 4, 3, False), (64, 128, 4, 3, True), (64, 64, 4, 3, True),
-    ],
-    128: [
-        (128, 128, 8, 3, True), (128, 128, 8, 2, True), (128, 128, 8, 3, False), (128, 64, 8, 4, True), (128, 64, 8, 3, True),
-        (128, 64, 8, 4, False), (64, 128, 4, 2, True), (64, 64, 4, 3, True),
-    ],
-    256: [
-        (128, 64, 8, 2, False), (128, 64, 8, 2, True), (128, 32, 8, 4, True), (128, 32, 8, 4, False), (64, 64, 4, 2, False),
-    ],
-}  # fmt: skip
+DESCRIBED = {  # query rows, key rows, warps, stages
+    64: [(64, 128, 4, 3), (64, 128, 4, 2), (64, 64, 4, 3), (64, 64, 4, 4), (64, 64, 4, 2), (64, 32, 4, 4), (128, 64, 8, 3)],
+    128: [(64, 64, 4, 3), (64, 64, 4, 2), (64, 64, 4, 4), (64, 32, 4, 3), (64, 32, 4, 4), (128, 64, 8, 2), (128, 128, 8, 3)],
+    256: [(128, 64, 8, 2), (128, 32, 8, 3), (64, 32, 4, 2), (64, 32, 4, 3)],
+}
 POINTERS = {
-    64: [(128, 64, 8, 3, False), (128, 128, 8, 3, False)],
-    128: [(128, 64, 8, 3, False), (128, 64, 8, 3, True), (128, 128, 8, 2, False)],
-    256: [(128, 32, 8, 2, False)],
+    64: [(128, 64, 8, 3), (64, 64, 4, 3), (64, 64, 4, 2)],
+    128: [(128, 64, 8, 3), (64, 64, 4, 3), (64, 32, 4, 3)],
+    256: [(128, 32, 8, 3), (128, 32, 8, 2)],
 }
 
 
 def tiles(head_dim: int) -> list[Tile]:
     """The default first."""
-    made = [Tile(*four, descriptors=True, ahead=ahead) for *four, ahead in DESCRIBED[head_dim]]
-    made += [Tile(*four, ahead=ahead) for *four, ahead in POINTERS[head_dim]]
+    made = [Tile(*four, descriptors=True) for four in DESCRIBED[head_dim]] + [Tile(*four) for four in POINTERS[head_dim]]
     return list(dict.fromkeys([HOPPER[head_dim], *made]))
 
 
@@ -80,7 +71,7 @@ def sweep() -> int:
         print(f"head_dim {head_dim} {'causal' if causal else 'full'}, sequences {SEQUENCES}; cuDNN {words}")
         for tile, rates in sorted(found.items(), key=lambda one: -one[1][-1]):
             shares = " ".join(f"{r:.0f} ({r / p:.3f})" for r, p in zip(rates, peers, strict=True))
-            print(f"  {_words(tile)}: {shares}{'  <- default' if tile == HOPPER[head_dim] else ''}", flush=True)
+            print(f"  {_words(tile)}: {shares}{_default(head_dim, tile)}", flush=True)
         for tile in tiles(head_dim):
             if (why := tried.get((head_dim, causal, tile), "not tried: its process died")) != "":
                 print(f"  {_words(tile)}: {why}")
@@ -89,7 +80,12 @@ def sweep() -> int:
 
 def _words(tile: Tile) -> str:
     loads = "TMA" if tile.descriptors else "pointers"
-    return f"{tile.query_rows}x{tile.key_rows} {tile.warps} warps {tile.stages} stages {loads}{' ahead' if tile.ahead else ''}"
+    return f"{tile.query_rows}x{tile.key_rows} {tile.warps} warps {tile.stages} stages {loads}"
+
+
+def _default(head_dim: int, tile: Tile) -> str:
+    few = HOPPER_FEW_KEYS[head_dim] == tile != HOPPER[head_dim]
+    return "  <- default" if tile in (HOPPER[head_dim], HOPPER_POINTERS[head_dim]) else "  <- default, few keys" if few else ""
 
 
 def _try_all() -> dict[tuple[int, bool, Tile], str]:

@@ -1,7 +1,7 @@
 """FlashAttention forward against cuDNN's and FlashAttention-2's in torch, and against FlashAttention-3 where its wheel is.
 
 bf16, 16,384 tokens in all, hidden size 2048, random data, cold L2, in turns in one process. FLOPs are halved when causal.
-`python -m benchmarks.flash_forward --variants` prints what tiles, warps, stages, TMA and order of loads do, and records nothing.
+`python -m benchmarks.flash_forward --variants` prints what tiles, warps, stages and TMA do, and records nothing.
 """
 
 import sys

@@ -104,7 +104,9 @@ def _launch(
     from .forward_kernel import flash_forward_kernel
 
     check_launch(flash_forward_kernel, q)
-    tile = tile or choose_tile(q.shape[-1], capability_of(q) if q.is_cuda else None, descriptors=describable(q, k, v))
+    seen = kv_len - q_len // 2 if causal else kv_len
+    capability = capability_of(q) if q.is_cuda else None
+    tile = tile or choose_tile(q.shape[-1], capability, keys=seen, descriptors=describable(q, k, v))
     programs = -(-q_len // tile.query_rows) * q.shape[-2] * batch
     if programs:
         args, options = launch_arguments(q, k, v, out, lse, cu, q_len, kv_len, causal, scale, tile)
@@ -132,7 +134,7 @@ def launch_arguments(
     args = [*sources, out, lse, *(cu or (None, None)), *strides, q_heads, q_heads // k.shape[-2], q_len, kv_len, q_tiles]
     return [*args, q.shape[0] if packed else q_len, scale * math.log2(math.e)], {
         "HEAD_DIM": head_dim, "BLOCK_D": block_d, "BM": tile.query_rows, "BN": tile.key_rows,
-        "CAUSAL": causal, "PACKED": packed, "WITH_LSE": lse is not None, "DESCRIPTORS": tile.descriptors, "AHEAD": tile.ahead,
+        "CAUSAL": causal, "PACKED": packed, "WITH_LSE": lse is not None, "DESCRIPTORS": tile.descriptors,
         "num_warps": tile.warps, "num_stages": tile.stages,
     }  # fmt: skip
 

@@ -8,8 +8,8 @@ Loads    DESCRIPTORS: q, k and v are tensor descriptors [batch, heads, rows, hea
          without registers or address arithmetic; rows outside the tensor come as 0. Otherwise they are pointers.
 
 The tiles of keys come in two kinds. Those that every query of the program sees need no mask; those on the diagonal and the last
-one do. Each kind has its own loop, so that the long one holds nothing but two products and a softmax. AHEAD asks for the scores
-of tile j + 1 before the values of tile j, so the tensor cores have work while the other units are busy with a softmax.
+one do. Each kind has its own loop, so that the long one holds nothing but two products and a softmax. The scores of tile j + 1
+are asked for before the values of tile j, so the tensor cores have work while the other units are busy with a softmax.
 """
 
 import triton
@@ -79,7 +79,7 @@ def flash_forward_kernel(
     q, k, v, out_ptr, lse_ptr, cu_q_ptr, cu_k_ptr, q_strides, k_strides, v_strides, out_strides,
     q_heads, group, q_len, kv_len, q_tiles, lse_rows, scale_log2,
     HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr, BM: tl.constexpr, BN: tl.constexpr,
-    CAUSAL: tl.constexpr, PACKED: tl.constexpr, WITH_LSE: tl.constexpr, DESCRIPTORS: tl.constexpr, AHEAD: tl.constexpr,
+    CAUSAL: tl.constexpr, PACKED: tl.constexpr, WITH_LSE: tl.constexpr, DESCRIPTORS: tl.constexpr,
 ):  # fmt: skip
     """One program owns BM queries of one head and walks over their keys, BN at a time.
 
@@ -116,43 +116,25 @@ def flash_forward_kernel(
     acc = tl.zeros((BM, BLOCK_D), tl.float32)
     at_k = (batch, head // group, k_first)
     q_tile = load_rows(q, q_strides, (batch, head, q_first), row, q_len, BM, HEAD_DIM, BLOCK_D, DESCRIPTORS, True)
-    if AHEAD:
-        scores = tl.zeros((BM, BN), tl.float32)
-        if end > 0:
-            keys = load_rows(k, k_strides, at_k, 0, kv_len, BN, HEAD_DIM, BLOCK_D, DESCRIPTORS, True)
-            scores = tl.dot(q_tile, keys.T, input_precision="ieee")
-        for start in range(0, plain, BN):
-            keys = load_rows(k, k_strides, at_k, start + BN, kv_len, BN, HEAD_DIM, BLOCK_D, DESCRIPTORS, True)
-            values = load_rows(v, v_strides, at_k, start, kv_len, BN, HEAD_DIM, BLOCK_D, DESCRIPTORS, False)
-            weights, rescale, best, total = softmax_step(scores, best, total, scale_log2, False)
-            scores = tl.dot(q_tile, keys.T, input_precision="ieee")
-            acc = add_values(acc, weights, rescale, values)
-        for start in range(plain, last, BN):
-            keys = load_rows(k, k_strides, at_k, start + BN, kv_len, BN, HEAD_DIM, BLOCK_D, DESCRIPTORS, True)
-            values = load_rows(v, v_strides, at_k, start, kv_len, BN, HEAD_DIM, BLOCK_D, DESCRIPTORS, False)
-            scores = mask_scores(scores, rows, start, kv_len, offset, BN, CAUSAL)
-            weights, rescale, best, total = softmax_step(scores, best, total, scale_log2, True)
-            scores = tl.dot(q_tile, keys.T, input_precision="ieee")
-            acc = add_values(acc, weights, rescale, values)
-    else:
-        for start in range(0, plain, BN):
-            keys = load_rows(k, k_strides, at_k, start, kv_len, BN, HEAD_DIM, BLOCK_D, DESCRIPTORS, False)
-            scores = tl.dot(q_tile, keys.T, input_precision="ieee")
-            weights, rescale, best, total = softmax_step(scores, best, total, scale_log2, False)
-            values = load_rows(v, v_strides, at_k, start, kv_len, BN, HEAD_DIM, BLOCK_D, DESCRIPTORS, False)
-            acc = add_values(acc, weights, rescale, values)
-        for start in range(plain, last, BN):
-            keys = load_rows(k, k_strides, at_k, start, kv_len, BN, HEAD_DIM, BLOCK_D, DESCRIPTORS, False)
-            scores = tl.dot(q_tile, keys.T, input_precision="ieee")
-            scores = mask_scores(scores, rows, start, kv_len, offset, BN, CAUSAL)
-            weights, rescale, best, total = softmax_step(scores, best, total, scale_log2, True)
-            values = load_rows(v, v_strides, at_k, start, kv_len, BN, HEAD_DIM, BLOCK_D, DESCRIPTORS, False)
-            acc = add_values(acc, weights, rescale, values)
-        scores = tl.zeros((BM, BN), tl.float32)
+    scores = tl.zeros((BM, BN), tl.float32)
     if end > 0:
-        if not AHEAD:
-            keys = load_rows(k, k_strides, at_k, last, kv_len, BN, HEAD_DIM, BLOCK_D, DESCRIPTORS, True)
+        keys = load_rows(k, k_strides, at_k, 0, kv_len, BN, HEAD_DIM, BLOCK_D, DESCRIPTORS, True)
+        scores = tl.dot(q_tile, keys.T, input_precision="ieee")
+    for start in range(0, plain, BN):
+        keys = load_rows(k, k_strides, at_k, start + BN, kv_len, BN, HEAD_DIM, BLOCK_D, DESCRIPTORS, True)
+        values = load_rows(v, v_strides, at_k, start, kv_len, BN, HEAD_DIM, BLOCK_D, DESCRIPTORS, False)
+        weights, rescale, best, total = softmax_step(scores, best, total, scale_log2, False)
+        scores = tl.dot(q_tile, keys.T, input_precision="ieee")
+        acc = add_values(acc, weights, rescale, values)
+    if CAUSAL:  # full: all tiles before the last one are plain
+        for start in range(plain, last, BN):
+            keys = load_rows(k, k_strides, at_k, start + BN, kv_len, BN, HEAD_DIM, BLOCK_D, DESCRIPTORS, True)
+            values = load_rows(v, v_strides, at_k, start, kv_len, BN, HEAD_DIM, BLOCK_D, DESCRIPTORS, False)
+            scores = mask_scores(scores, rows, start, kv_len, offset, BN, CAUSAL)
+            weights, rescale, best, total = softmax_step(scores, best, total, scale_log2, True)
             scores = tl.dot(q_tile, keys.T, input_precision="ieee")
+            acc = add_values(acc, weights, rescale, values)
+    if end > 0:
         values = load_rows(v, v_strides, at_k, last, kv_len, BN, HEAD_DIM, BLOCK_D, DESCRIPTORS, True)
         if DESCRIPTORS and PACKED:  # behind the sequence may stand a NaN, and 0 * NaN is NaN
             values = tl.where((last + tl.arange(0, BN) < kv_len)[:, None], values, 0.0)

@@ -14,22 +14,21 @@ BARRIER_BYTES = 1024  # barriers of the pipeline, and alignment
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """One choice. `ahead` asks for the scores of the next tile of keys before the values of this one (forward_kernel.py)."""
-
     query_rows: int
     key_rows: int
     warps: int
     stages: int
     descriptors: bool = False  # loads by Hopper's copy engine (TMA)
-    ahead: bool = False
 
 
-HOPPER = {  # padded head_dim -> tile, loads by descriptors
-    64: Tile(128, 128, 8, 3, descriptors=True, ahead=True),
-    128: Tile(128, 128, 8, 3, descriptors=True, ahead=True),
+HOPPER = {  # padded head_dim -> tile. 64 rows and 4 warps: two programs share an SM, and one computes while the other waits
+    64: Tile(64, 128, 4, 3, descriptors=True),
+    128: Tile(64, 64, 4, 3, descriptors=True),
     256: Tile(128, 64, 8, 2, descriptors=True),
 }
-HOPPER_POINTERS = {64: Tile(128, 64, 8, 3), 128: Tile(128, 64, 8, 3), 256: Tile(128, 32, 8, 2)}
+HOPPER_FEW_KEYS = HOPPER | {64: Tile(64, 64, 4, 3, descriptors=True)}  # smaller: three programs share an SM
+MANY_KEYS = 2048
+HOPPER_POINTERS = {64: Tile(128, 64, 8, 3), 128: Tile(128, 64, 8, 3), 256: Tile(128, 32, 8, 3)}
 AMPERE = {64: Tile(128, 64, 8, 3), 128: Tile(128, 32, 8, 3)}  # 256: queries and accumulator fill the registers, and tiles spill
 INTERPRETED = Tile(64, 64, 4, 1)  # any head_dim; float32 too
 MIN_BLOCK_D = 16  # of tl.dot
@@ -40,9 +39,13 @@ def padded(head_dim: int) -> int:
     return max(MIN_BLOCK_D, 1 << (head_dim - 1).bit_length())
 
 
-def choose_tile(head_dim: int, capability: tuple[int, int] | None, *, descriptors: bool = True) -> Tile:
+def choose_tile(
+    head_dim: int, capability: tuple[int, int] | None, *, keys: int = MANY_KEYS, descriptors: bool = True
+) -> Tile:  # fmt: skip
     """The tile for a device of this compute capability; None: the interpreter.
 
+    keys         that a query sees, on average. From MANY_KEYS on a tile of more keys pays on Hopper, where head_dim is 64:
+                 2047 -> 64 x 64, 2048 -> 64 x 128
     descriptors  whether q, k and v can be described (`describable`); only a device from (9, 0) on has the copy engine
     """
     if capability is None:
@@ -53,7 +56,7 @@ def choose_tile(head_dim: int, capability: tuple[int, int] | None, *, descriptor
             f"no tile for head_dim {head_dim} on a device of compute capability {capability}, where there are tiles for "
             f"{', '.join(map(str, table))}; use impl='dense', or give a tile"
         )
-    return table[padded(head_dim)]
+    return (HOPPER_FEW_KEYS if table is HOPPER and keys < MANY_KEYS else table)[padded(head_dim)]
 
 
 def has_tile(head_dim: int, capability: tuple[int, int]) -> bool:
@@ -71,7 +74,7 @@ def _table(capability: tuple[int, int], descriptors: bool) -> dict[int, Tile]:
 def shared_bytes(tile: Tile, head_dim: int, element_bytes: int = 2) -> int:
     """Shared memory of a program on Hopper: the queries, and `stages` tiles of keys and of values.
 
-    128 x 128, head_dim 128, 3 stages in bf16: 32 KiB + 3 * 64 KiB + barriers = 230,400 bytes, of 232,448.
+    64 x 64, head_dim 128, 3 stages in bf16: 16 KiB + 3 * 32 KiB + barriers = 115,712 bytes. An SM's 233,472 hold two.
     """
     return (tile.query_rows + 2 * tile.stages * tile.key_rows) * padded(head_dim) * element_bytes + BARRIER_BYTES
 

@@ -13,8 +13,8 @@ from tests.attention.flash_cases import random_qkv
 SHAPES = [  # batch, q_len, kv_len, q_heads, kv_heads, head_dim, causal, tile
     (1, 100, 140, 2, 1, 80, True, Tile(32, 16, 4, 1)),
     (2, 33, 65, 2, 2, 64, False, Tile(32, 32, 4, 1, descriptors=True)),
-    (1, 128, 128, 1, 1, 64, True, Tile(32, 32, 4, 1, descriptors=True, ahead=True)),
-    (1, 70, 30, 1, 1, 64, True, Tile(16, 16, 4, 1, ahead=True)),
+    (1, 128, 128, 1, 1, 64, True, Tile(64, 32, 4, 1, descriptors=True)),
+    (1, 70, 30, 1, 1, 64, True, Tile(16, 16, 4, 1)),
 ]
 
 
@@ -41,12 +41,20 @@ def test_tiles_that_are_chosen_ask_for_at_most_5_percent_more_than_their_least(h
         with pytest.raises(ValueError, match=r"no tile for head_dim 256 on a device of compute capability \((8|12), 0\)"):
             choose_tile(head_dim, capability)
         return
-    for descriptors in (True, False):
-        tile = choose_tile(head_dim, capability, descriptors=descriptors)
+    for descriptors, keys in ((True, 4096), (True, 512), (False, 4096)):
+        tile = choose_tile(head_dim, capability, keys=keys, descriptors=descriptors)
         for q_len, kv_len in ((2048, 2048), (1000, 4000), (4096, 5000)):
             shape = (1, q_len, kv_len, 1, head_dim, tile)
             asked, least = (count(*shape, causal=causal, with_lse=True) for count in (tile_bytes, least_tile_bytes))
             assert least <= asked <= 1.05 * least
+
+
+def test_a_tile_of_more_keys_from_2048_keys_on():
+    """Keys that a query sees on average; head_dim 64 on Hopper only."""
+    assert [choose_tile(64, (9, 0), keys=keys).key_rows for keys in (-5, 2047, 2048)] == [64, 64, 128]
+    for head_dim, capability, descriptors in ((128, (9, 0), True), (64, (9, 0), False), (64, (8, 0), True), (64, None, True)):
+        tiles = {choose_tile(head_dim, capability, keys=keys, descriptors=descriptors) for keys in (1, 2047, 2048, 100_000)}
+        assert len(tiles) == 1
 
 
 def test_numbers_that_can_be_redone_on_paper():

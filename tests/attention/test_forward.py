@@ -7,18 +7,16 @@ from course_lib.attention import Tile, attention_reference, flash_attention
 from course_lib.attention.forward import describable
 from tests.attention.flash_cases import assert_within_budget, random_qkv
 
-DESCRIPTORS_AHEAD = Tile(32, 16, 4, 1, descriptors=True, ahead=True)  # the order of loads that Hopper runs
-DESCRIPTORS = Tile(16, 32, 4, 1, descriptors=True)
-POINTERS = Tile(32, 16, 4, 1)
-POINTERS_AHEAD = Tile(16, 16, 4, 1, ahead=True)
+TALL, WIDE, SQUARE = (Tile(*size, 4, 1, descriptors=True) for size in ((32, 16), (16, 32), (16, 16)))
+POINTERS, WIDE_POINTERS = Tile(32, 16, 4, 1), Tile(16, 32, 4, 1)
 SHAPES = [  # batch, q_len, kv_len, q_heads, kv_heads, head_dim, dtype, causal, tile
-    (1, 1, 1, 1, 1, 64, torch.float32, False, DESCRIPTORS_AHEAD),
-    (2, 33, 47, 2, 1, 80, torch.bfloat16, True, DESCRIPTORS_AHEAD),  # offset of no whole tile
-    (1, 31, 64, 2, 2, 96, torch.float16, False, DESCRIPTORS_AHEAD),
-    (1, 65, 65, 4, 2, 64, torch.bfloat16, True, DESCRIPTORS),
-    (1, 40, 17, 3, 1, 64, torch.float32, True, DESCRIPTORS_AHEAD),  # 23 rows see no key: a tile of them is empty
+    (1, 1, 1, 1, 1, 64, torch.float32, False, TALL),
+    (2, 33, 47, 2, 1, 80, torch.bfloat16, True, TALL),  # offset of no whole tile
+    (1, 31, 64, 2, 2, 96, torch.float16, False, SQUARE),
+    (1, 65, 65, 4, 2, 64, torch.bfloat16, True, WIDE),
+    (1, 40, 17, 3, 1, 64, torch.float32, True, TALL),  # 23 rows see no key: a tile of them is empty
     (1, 40, 17, 3, 1, 64, torch.float32, True, POINTERS),
-    (1, 16, 33, 2, 2, 128, torch.float16, True, POINTERS_AHEAD),
+    (1, 16, 33, 2, 2, 128, torch.float16, True, WIDE_POINTERS),
     (2, 17, 15, 2, 1, 80, torch.bfloat16, False, POINTERS),
     (1, 5, 48, 2, 1, 256, torch.bfloat16, True, POINTERS),
 ]
@@ -60,7 +58,7 @@ def test_without_queries_keys_or_batch_there_are_zeros(impl, q_len, kv_len, batc
     assert lse.isneginf().all()
 
 
-@pytest.mark.parametrize("tile", [POINTERS, DESCRIPTORS_AHEAD], ids=["pointers", "descriptors"])
+@pytest.mark.parametrize("tile", [POINTERS, TALL], ids=["pointers", "descriptors"])
 def test_inputs_may_lie_apart_and_what_lies_between_does_not_reach_the_result(tile):
     """q, k and v are views into one tensor of heads-first layout, whose other elements are NaN. So is `out`'s."""
     q, k, v = random_qkv(2, 18, 20, 4, 2, 64, torch.float16)
@@ -79,10 +77,10 @@ def test_an_axis_of_one_element_may_have_any_stride_and_repeated_ones_go_through
     q, k, v = random_qkv(1, 4, 4, 1, 1, 64, torch.float16)
     odd = torch.as_strided(q, q.shape, (7, 64, 3, 1))  # batch and head have one element
     expected = attention_reference(q, k, v)
-    assert_within_budget(flash_attention(odd, k, v, return_lse=True, impl="triton", tile=DESCRIPTORS), expected, v, torch.float16)
+    assert_within_budget(flash_attention(odd, k, v, return_lse=True, impl="triton", tile=WIDE), expected, v, torch.float16)
     shared = [x.expand(1, 4, 2, 64) for x in (k, v)]
     with pytest.raises(ValueError, match="loads by descriptors"):
-        flash_attention(q.expand(1, 4, 2, 64), *shared, impl="triton", tile=DESCRIPTORS)
+        flash_attention(q.expand(1, 4, 2, 64), *shared, impl="triton", tile=WIDE)
     out = flash_attention(q.expand(1, 4, 2, 64), *shared, impl="triton", tile=POINTERS)
     assert torch.equal(out[:, :, 0], out[:, :, 1])
 

@@ -7,8 +7,8 @@ from course_lib.attention import Tile, flash_attention_packed, packed_reference
 from tests.attention.flash_cases import assert_within_budget, random_qkv
 
 TILES = {
-    "pointers": Tile(16, 32, 4, 1), "pointers ahead": Tile(32, 16, 4, 1, ahead=True),
-    "descriptors": Tile(32, 16, 4, 1, descriptors=True), "descriptors ahead": Tile(16, 16, 4, 1, descriptors=True, ahead=True),
+    "pointers": Tile(16, 32, 4, 1), "tall, pointers": Tile(32, 16, 4, 1),
+    "descriptors": Tile(16, 16, 4, 1, descriptors=True), "tall, descriptors": Tile(32, 16, 4, 1, descriptors=True),
 }  # fmt: skip
 LENGTHS = [(17, 17), (0, 3), (5, 40), (1, 1), (20, 0), (33, 18)]  # of queries and keys
 

@@ -6,7 +6,7 @@ import torch
 
 from course_lib.attention.forward import launch_arguments
 from course_lib.attention.forward_kernel import flash_forward_kernel
-from course_lib.attention.tiles import AMPERE, HOPPER, HOPPER_POINTERS, Tile
+from course_lib.attention.tiles import AMPERE, HOPPER, HOPPER_FEW_KEYS, HOPPER_POINTERS, Tile
 from course_lib.interpreter.compiled import Launch
 
 
@@ -28,6 +28,7 @@ def forward(
 
 def launches() -> Iterator[tuple[str, Launch]]:
     yield "attention 64 fp16", forward(64, HOPPER[64], "sm_90", causal=False, dtype=torch.float16)
+    yield "attention 64 causal packed, few keys", forward(64, HOPPER_FEW_KEYS[64], "sm_90", causal=True, packed=True)
     yield "attention 80 causal", forward(80, HOPPER[128], "sm_90", causal=True)
     yield "attention 128 causal packed", forward(128, HOPPER[128], "sm_90", causal=True, packed=True)
     yield "attention 256 packed", forward(256, HOPPER[256], "sm_90", causal=False, packed=True)
