@@ -25,10 +25,11 @@ class DecodeTile:
 
 
 def decode_tile(head_dim: int, rows: int, sm_bytes: int = H200_SM_BYTES) -> DecodeTile:
-    """64 KiB of K and V in two buffers; as many programs as fit into an SM's shared memory and registers, at most 3.
+    """64 KiB of K and V in two buffers; two programs an SM, one where its shared memory does not hold two.
 
-    head_dim 128: 64 tokens * 128 * 2 bytes * (K and V) * 2 buffers = 64 KiB. An H200's SM holds three such programs, and at least
-    96 KiB are on the way; an A100's (164 KiB) holds two.
+    head_dim 128: 64 tokens * 128 * 2 bytes * (K and V) * 2 buffers = 64 KiB, so two programs have at least 64 KiB on the way. An
+    H200's SM would hold three: measured there, at the shapes of benchmarks/paged_decode.py with blocks of 16 and of 64, three
+    are slower than two at every one (its --variants times them again).
     """
     padded = 1 << (head_dim - 1).bit_length()
     tokens = max(32, min(128, 64 * 128 // padded))
@@ -36,7 +37,7 @@ def decode_tile(head_dim: int, rows: int, sm_bytes: int = H200_SM_BYTES) -> Deco
         large = rows >= 128 or rows * padded >= 64 * 256
         return DecodeTile(min(tokens, 64), 8 if large else 4, 3, 1 if large else 2)
     fit = sm_bytes // (2 * 2 * 2 * tokens * padded + SCRATCH_BYTES)
-    return DecodeTile(tokens, 4, 3, max(1, min(fit, 2 if padded == 256 else 3)))
+    return DecodeTile(tokens, 4, 3, max(1, min(fit, 2)))
 
 
 def most_rows(head_dim: int) -> int:

@@ -26,9 +26,9 @@ def test_it_keeps_its_registers_and_loads_widely(reports, name, target):
 
 
 @pytest.mark.compile
-def test_decode_has_two_buffers_of_k_and_v_and_three_programs_fit():
-    """64 tokens * 128 * 2 bytes * 2 * 2 buffers, and three times that in the 228 KiB and 65536 registers of an H200's SM."""
+def test_decode_has_two_buffers_of_k_and_v_and_two_programs_fit():
+    """64 tokens * 128 * 2 bytes * 2 * 2 buffers, and twice that in the 228 KiB and 65536 registers of an H200's SM."""
     found = compile_reports([dict(launches())[NAMES[0]]])[0]["sm_90"]
     assert 65536 < found.shared_bytes <= 65536 + 7 * 1024
-    assert 3 * (found.shared_bytes + 1024) <= 228 * 1024
-    assert 3 * found.registers * 32 * 4 <= 65536
+    assert 2 * (found.shared_bytes + 1024) <= 228 * 1024
+    assert 2 * found.registers * 32 * 4 <= 65536

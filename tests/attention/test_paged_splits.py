@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from course_lib.attention.decode_tile import H200_SM_BYTES, decode_tile
 from course_lib.attention.splits import MERGE_TILES, SPLITS, split_work
 
 H200 = 264  # two programs for each of 132 SMs
@@ -16,6 +17,13 @@ def program_tiles(work, tile):
     """Tiles of each program; an item without tokens counts as one."""
     tiles = np.maximum(-(-(work.items[:, 5] - work.items[:, 4]) // tile), 1)
     return np.array([tiles[a:b].sum() for a, b in zip(work.starts[:-1], work.starts[1:], strict=True)])
+
+
+def test_an_sm_gets_two_programs_where_its_shared_memory_holds_them():
+    """head_dim 128: 64 KiB of buffers and 8 KiB beside them. H200, A100 (164 KiB), an SM of 100 KiB."""
+    sms = (H200_SM_BYTES, 164 * 1024, 144 * 1024, 143 * 1024, 100 * 1024)
+    assert [decode_tile(128, 16, sm_bytes).programs_per_sm for sm_bytes in sms] == [2, 2, 2, 1, 1]
+    assert {decode_tile(head_dim, 16).programs_per_sm for head_dim in (64, 80, 96, 128, 256)} == {2}
 
 
 @settings(max_examples=200, deadline=None)
