@@ -7,6 +7,7 @@ Chunks   row i's new tokens are the last cu_q[i + 1] - cu_q[i] of its kv_lengths
          the second call has 2 new tokens and kv_length 5, and its first sees 4 tokens.
 """
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -17,21 +18,35 @@ from . import paged_checks as checks
 from .decode_plan import LOG2_E
 
 
-def prefill_rows(max_q: int, group: int) -> int:
-    """Rows of a tile: what a few tokens need, at most 128. 1 token with 4 heads -> 16; 16 -> 64; 512 -> 128."""
-    need = max_q * group
-    return max(16 if need <= 16 else 64 if need <= 64 else 128, 1 << (group - 1).bit_length())
+@dataclass(frozen=True, slots=True)
+class PrefillTile:
+    """Rows (new tokens times the query heads of a KV head), tokens of the cache at a time, warps, buffers in flight + 1."""
+
+    rows: int
+    tokens: int
+    warps: int
+    stages: int
+
+
+def prefill_tile(max_q: int, group: int, head_dim: int) -> PrefillTile:
+    """As many rows as a few tokens need, at most 128: 1 token with 4 heads -> 16; 16 -> 64; 512 -> 128.
+
+    head_dim 256: at most 64, or more than 64 heads to a KV head; the accumulator of 128 rows would not fit in registers.
+    """
+    need, large = max_q * group, head_dim > 128
+    rows = max(16 if need <= 16 else 64 if need <= 64 or (large and group <= 64) else 128, 1 << (group - 1).bit_length())
+    return PrefillTile(rows, 32 if large else 64, 8 if rows >= 128 or (rows >= 64 and large) else 4, 3)
 
 
 def paged_prefill(
     q: Tensor, cu_q: Tensor, k_blocks: Tensor, v_blocks: Tensor, block_tables: Tensor, kv_lengths: Tensor, *,
     causal: bool = True, max_q: int | None = None, scale: float | None = None, return_lse: bool = False,
-    out: Tensor | None = None, impl: str = "auto", rows: int | None = None,
+    out: Tensor | None = None, impl: str = "auto", tile: PrefillTile | None = None,
 ) -> Any:  # fmt: skip
     """-> out, or (out, lse). A new token without any token to see gives zeros and -inf.
 
     max_q  most new tokens of a row; with it a call on a GPU does not wait. Without it cu_q, lengths and tables are looked at
-    impl   "triton" | "dense" | "auto" as in paged_decode; rows: rows of a tile, for tests
+    impl   "triton" | "dense" | "auto" as in paged_decode; tile: in place of the one that `prefill_tile` takes
     Raises ValueError or TypeError with the numbers for shapes, and, where values are looked at, for lengths and tables.
     """
     checks.check_cache(q, k_blocks, v_blocks, block_tables)
@@ -49,7 +64,7 @@ def paged_prefill(
         max_q = _check_values(q, cu_q, k_blocks, block_tables, kv_lengths)
     scale = q.shape[2] ** -0.5 if scale is None else scale
     if impl == "triton":
-        result, lse = _launch(q, cu_q, k_blocks, v_blocks, block_tables, kv_lengths, causal, max_q, scale, out, rows)
+        result, lse = _launch(q, cu_q, k_blocks, v_blocks, block_tables, kv_lengths, causal, max_q, scale, out, tile)
     else:
         from .paged_reference import dense_paged
 
@@ -68,7 +83,7 @@ def _check_values(q: Tensor, cu_q: Tensor, k_blocks: Tensor, block_tables: Tenso
     return max(new, default=0)
 
 
-def _launch(q, cu_q, k, v, tables, lengths, causal, max_q, scale, out, rows):  # type: ignore[no-untyped-def]
+def _launch(q, cu_q, k, v, tables, lengths, causal, max_q, scale, out, tile):  # type: ignore[no-untyped-def]
     head_dim, block_size, kv_heads = q.shape[2], k.shape[1], k.shape[2]
     checks.check_sizes(head_dim, block_size)
     checks.check_dtype(q.dtype, q.device)
@@ -80,18 +95,15 @@ def _launch(q, cu_q, k, v, tables, lengths, causal, max_q, scale, out, rows):  #
     from .paged_prefill_kernel import paged_prefill_kernel
 
     group = q.shape[1] // kv_heads
-    rows = rows or prefill_rows(max_q, group)
-    padded = 1 << (head_dim - 1).bit_length()
-    if padded == 256 and rows == 128 and group <= 64:
-        rows = 64  # the accumulator of 128 rows would not fit in registers
-    positions = rows // group
+    tile = tile or prefill_tile(max_q, group, head_dim)
+    positions = tile.rows // group
     grid = (-(-max_q // positions), kv_heads, tables.shape[0])
     paged_prefill_kernel[grid](
         q, k, v, tables, out, lse, cu_q, lengths,
         q.stride(0), q.stride(1), out.stride(0), out.stride(1), lse.stride(0),
         k.stride(0), k.stride(1), k.stride(2), tables.stride(0), scale * LOG2_E,
-        GROUP=group, POSITIONS=positions, BLOCK_SIZE=block_size, CAUSAL=causal, HEAD_DIM=head_dim, BLOCK_D=padded, ROWS=rows,
-        TILE=32 if padded == 256 else 64, STAGES=3, PRECISION="ieee",
-        num_warps=8 if rows >= 128 or (rows >= 64 and padded == 256) else 4,
+        GROUP=group, POSITIONS=positions, BLOCK_SIZE=block_size, CAUSAL=causal, HEAD_DIM=head_dim,
+        BLOCK_D=1 << (head_dim - 1).bit_length(), ROWS=tile.rows, TILE=tile.tokens, STAGES=tile.stages, PRECISION="ieee",
+        num_warps=tile.warps,
     )  # fmt: skip
     return out, lse

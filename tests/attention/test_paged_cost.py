@@ -6,7 +6,7 @@ from course_lib import interpreter
 from course_lib.attention import paged_cost as cost
 from course_lib.attention.decode import plan_for
 from course_lib.attention.decode_tile import DecodeTile
-from course_lib.attention.paged_prefill import paged_prefill
+from course_lib.attention.paged_prefill import PrefillTile, paged_prefill
 from course_lib.attention.paged_write import paged_write
 
 from .paged_cases import cache, queries
@@ -29,9 +29,10 @@ def test_prefill_bytes_are_those_of_its_tiles():
     pool, q = cache([40, 9], 2, 64, 16), queries(20, 4, 64)
     cu = torch.tensor([0, 17, 20], dtype=torch.int32)
     lengths = torch.tensor([40, 9], dtype=torch.int32)
+    tile = PrefillTile(16, 64, 4, 3)
     for causal in (True, False):
         with interpreter.ledger() as book:
-            paged_prefill(q, cu, pool.k, pool.v, pool.tables, lengths, causal=causal, impl="triton", rows=16)
+            paged_prefill(q, cu, pool.k, pool.v, pool.tables, lengths, causal=causal, impl="triton", tile=tile)
         found = sum(book.launches[0].arguments[name].loaded_bytes for name in ("k_ptr", "v_ptr"))
         assert found == cost.prefill_tile_bytes([17, 3], [40, 9], 2, 64, 8, causal=causal, element_bytes=4)
 

@@ -3,10 +3,12 @@
 import pytest
 import torch
 
-from course_lib.attention.paged_prefill import paged_prefill
+from course_lib.attention.paged_prefill import PrefillTile, paged_prefill, prefill_tile
 from course_lib.attention.paged_reference import paged_reference
 
 from .paged_cases import assert_close, assert_lse, cache, queries
+
+TILE = PrefillTile(16, 64, 4, 3)
 
 
 def bounds(*new):
@@ -33,7 +35,7 @@ def test_it_equals_the_oracle(case, causal, impl):
     new, lengths, heads, kv_heads, dim, block, dtype = case
     pool, q, cu = cache(lengths, kv_heads, dim, block, dtype), queries(sum(new), heads, dim, dtype), bounds(*new)
     out, lse = paged_prefill(
-        q, cu, pool.k, pool.v, pool.tables, lengths_of(pool), causal=causal, return_lse=True, impl=impl, rows=16
+        q, cu, pool.k, pool.v, pool.tables, lengths_of(pool), causal=causal, return_lse=True, impl=impl, tile=TILE
     )
     wanted, wanted_lse = paged_reference(q, cu, pool.k, pool.v, pool.tables, lengths, causal=causal)
     assert_close(out, wanted, dtype)
@@ -53,6 +55,12 @@ def test_a_prompt_in_chunks_equals_the_prompt_at_once(chunk, impl):
         parts.append(paged_prefill(q[start:stop], bounds(stop - start), pool.k, pool.v, pool.tables, seen, impl=impl))
     wanted, _ = paged_reference(q, [0, length], pool.k, pool.v, pool.tables, [length])
     assert_close(torch.cat(parts), wanted, torch.float32)
+
+
+def test_a_tile_has_the_rows_that_the_tokens_need():
+    assert [prefill_tile(tokens, 4, 128).rows for tokens in (1, 4, 5, 16, 17, 512)] == [16, 16, 64, 64, 128, 128]
+    assert [prefill_tile(512, group, 256).rows for group in (1, 64, 65)] == [64, 64, 128]
+    assert prefill_tile(1, 71, 64).rows == 128  # all heads of one token
 
 
 def test_out_is_written_and_nothing_is_launched_for_no_token():
