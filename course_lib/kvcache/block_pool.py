@@ -9,6 +9,7 @@ Order    `allocate` hands out free blocks, the one that became free first before
          continuations before the block itself. `release` takes a list as a sequence holds it and works from its
          end, so that the tail of a sequence is older, and goes earlier, than its beginning.
 Errors   OutOfBlocks, UnknownBlock, NotHeld: with the numbers, and with nothing changed. Each operation is all or nothing.
+Threads  one at a time; others may read the counts (metrics.py does), each of which is right by itself.
 Cost     a few dictionary operations a block, independent of the size of the pool.
 Not here which sequence has which blocks (block_tables.py), what they contain (prefix_cache.py), the tensors (storage.py).
 """
@@ -16,13 +17,14 @@ Not here which sequence has which blocks (block_tables.py), what they contain (p
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable, Sequence
 
-from .errors import KVCacheError, NotHeld, OutOfBlocks, UnknownBlock
+from .errors import KVCacheError, NotHeld, OutOfBlocks, UnknownBlock, whole
 
 
 class BlockPool:
     """num_blocks blocks of block_size tokens each, numbered from 0."""
 
     def __init__(self, num_blocks: int, block_size: int) -> None:
+        num_blocks, block_size = whole(num_blocks, "blocks of a pool"), whole(block_size, "tokens of a block")
         if num_blocks < 1 or block_size < 1:
             raise KVCacheError(f"a pool of {num_blocks} blocks of {block_size} tokens; use at least 1 of both")
         self.num_blocks, self.block_size = num_blocks, block_size
@@ -54,14 +56,14 @@ class BlockPool:
 
     def ref_count(self, block: int) -> int:
         """References to a block. UnknownBlock outside the pool."""
-        self._known(block)
-        return self._refs[block]
+        return self._refs[self._known(block)]
 
     def allocate(self, n: int) -> list[int]:
         """n blocks with one reference each, their content undefined. OutOfBlocks when fewer are free or cached: then none.
 
         4 blocks, 1 free and 2 cached: allocate(3) evicts both cached ones, allocate(4) is refused and evicts none.
         """
+        n = whole(n, "blocks wanted")
         if n < 0:
             raise KVCacheError(f"{n} blocks wanted; use 0 or more")
         if n > self.num_available:
@@ -69,6 +71,8 @@ class BlockPool:
         if n > len(self._free):
             assert self.evict is not None, f"{self.num_cached} blocks are cached, and nobody evicts"
             self.evict(n - len(self._free))
+            if n > len(self._free):  # whoever was told of an eviction has taken up blocks, or named ones are nobody's
+                raise OutOfBlocks(n, self.num_free, self.num_cached, self.num_blocks)
         blocks = [self._free.popleft() for _ in range(n)]
         for block in blocks:
             self._refs[block] = 1
@@ -77,8 +81,8 @@ class BlockPool:
 
     def retain(self, blocks: Sequence[int]) -> None:
         """One more reference to each. A cached block is held again; a free one has no content to share: NotHeld."""
+        blocks = [self._known(block) for block in blocks]
         for block in blocks:
-            self._known(block)
             if not self._refs[block] and block not in self._cached:
                 raise NotHeld(f"block {block} is free, its content is gone; only allocate hands it out")
         for block in blocks:
@@ -89,19 +93,12 @@ class BlockPool:
 
     def release(self, blocks: Sequence[int]) -> None:
         """Give back one reference to each, the last one first. NotHeld for a block without one (a double free): then none."""
-        done = 0
-        try:
-            for block in reversed(blocks):
-                self._known(block)
-                if not self._refs[block]:
-                    raise NotHeld(self._double_free(block, blocks))
-                self._refs[block] -= 1
-                done += 1
-        except Exception:
-            for block in list(reversed(blocks))[:done]:
-                self._refs[block] += 1
-            raise
-        for block in dict.fromkeys(reversed(blocks)):
+        blocks = [self._known(block) for block in blocks]
+        for block, times in Counter(blocks).items():
+            if self._refs[block] < times:
+                raise NotHeld(self._double_free(block, times))
+        for block in reversed(blocks):
+            self._refs[block] -= 1
             if not self._refs[block]:
                 self._num_held -= 1
                 if self._named[block]:
@@ -113,14 +110,14 @@ class BlockPool:
 
     def name(self, block: int) -> None:
         """The content of a held block can be found from now on: without a reference the block is cached, not free."""
-        self._known(block)
+        block = self._known(block)
         if not self._refs[block]:
             raise NotHeld(f"block {block} has no reference, its content may be overwritten; name it while it is held")
         self._named[block] = 1
 
     def forget(self, block: int) -> None:
         """Its content can no longer be found; a cached block becomes free, a held one stays with its holders."""
-        self._known(block)
+        block = self._known(block)
         self._named[block] = 0
         if block in self._cached:
             del self._cached[block]
@@ -128,8 +125,7 @@ class BlockPool:
 
     def is_named(self, block: int) -> bool:
         """Somebody may take up this content later: it must not be written over."""
-        self._known(block)
-        return bool(self._named[block])
+        return bool(self._named[self._known(block)])
 
     def oldest_cached(self) -> int | None:
         """The cached block that has been without a reference for longest."""
@@ -159,13 +155,16 @@ class BlockPool:
             outside = [block for block in counted if not 0 <= block < self.num_blocks]
             assert not outside, f"holders have blocks outside the pool: {sorted(outside)}"
 
-    def _known(self, block: int) -> None:
+    def _known(self, block: int) -> int:
+        """The block's number as an int of Python: a tensor in the books would be equal to no other."""
+        block = whole(block, "block")
         if not 0 <= block < self.num_blocks:
             raise UnknownBlock(f"block {block} in a pool of {self.num_blocks}; use 0 to {self.num_blocks - 1}")
+        return block
 
-    def _double_free(self, block: int, blocks: Sequence[int]) -> str:
-        if (times := list(blocks).count(block)) > 1:
-            return f"block {block} is {times} times in the list to release, more often than it is held"
+    def _double_free(self, block: int, times: int) -> str:
+        if times > 1:
+            return f"block {block} is {times} times in the list to release, and has {self._refs[block]} references"
         return f"block {block} is released and has no reference left (a double free): {self.num_held} blocks are held"
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .block_pool import BlockPool
-from .errors import KVCacheError, NotHeld, SequenceExists, UnknownSequence
+from .errors import KVCacheError, NotHeld, SequenceExists, UnknownSequence, whole
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -84,8 +84,11 @@ class BlockTables:
         shared   full blocks that hold its beginning, as PrefixCache.match gave them: their references go over to the table.
                  When `add` raises, they stay with the caller.
         """
-        size = self.pool.block_size
+        size, tokens = self.pool.block_size, whole(tokens, f"tokens of sequence {seq!r}")
+        shared = [whole(block, "block") for block in shared]
         self._is_new(seq)
+        if tokens < 0:
+            raise KVCacheError(f"sequence {seq!r} of {tokens} tokens; use 0 or more")
         if tokens < len(shared) * size:
             raise KVCacheError(f"sequence {seq!r} of {tokens} tokens: {len(shared)} shared blocks hold {len(shared) * size}; "
                                "share full blocks of its beginning only")  # fmt: skip
@@ -131,7 +134,7 @@ class BlockTables:
 
     def truncate(self, seq: Hashable, length: int) -> None:
         """Forget the tokens from `length` on, and release the blocks that hold none of the others."""
-        table = self._table(seq)
+        table, length = self._table(seq), whole(length, f"tokens of sequence {seq!r}")
         if not 0 <= length <= table.length:
             raise KVCacheError(f"sequence {seq!r} has {table.length} tokens, not {length} to cut to; use 0 to {table.length}")
         keep = max(blocks_for(length, self.pool.block_size), self.preallocate)
@@ -151,6 +154,7 @@ class BlockTables:
         if not 0 <= index < full or block in table.blocks:
             raise KVCacheError(f"sequence {seq!r} cannot read its block number {index} from block {block}: it has {full} full "
                                f"blocks, {table.blocks}")  # fmt: skip
+        block = whole(block, "block")
         self.pool.retain([block])
         self.pool.release([table.blocks[index]])
         table.blocks[index] = block
@@ -202,7 +206,7 @@ class BlockTables:
         """
         size, dropped, plans = self.pool.block_size, Counter(), []
         for seq, n in wanted.items():
-            table = self._table(seq)
+            table, n = self._table(seq), whole(n, f"tokens to append to sequence {seq!r}")
             if n < 0:
                 raise KVCacheError(f"sequence {seq!r}: {n} tokens to append; use 0 or more, or truncate")
             needed = blocks_for(table.length + n, size)

@@ -29,6 +29,7 @@ class FirstFit:
 
     def allocate(self, slots: int) -> int | None:
         """Start of a piece, or None when no hole is long enough."""
+        _at_least_one(slots)
         for index, (start, length) in enumerate(self._holes):
             if length >= slots:
                 self._holes[index : index + 1] = [(start + slots, length - slots)] if length > slots else []
@@ -82,6 +83,7 @@ class Buddy:
 
     def allocate(self, slots: int) -> int | None:
         """Start of a piece of size(slots), cut from the smallest that is free; None when there is none."""
+        _at_least_one(slots)
         slots = self.size(slots)
         have = next((size for size, starts in self._free.items() if size >= slots and starts), None)
         if have is None:
@@ -119,3 +121,8 @@ class Buddy:
         assert at == self.total_slots, f"pieces end at {at} of {self.total_slots}"
         apart = [(start, size) for start, size in free if size < self.longest and start ^ size in self._free[size]]
         assert not apart, f"free buddies that did not merge, (start, slots): {apart}"
+
+
+def _at_least_one(slots: int) -> None:
+    if slots < 1:
+        raise KVCacheError(f"a piece of {slots} slots; use at least 1")

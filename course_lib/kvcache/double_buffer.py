@@ -35,6 +35,8 @@ class DoubleBufferedTables:
     """Rows of block numbers; a row holds a reference on each of its blocks until the last step that may read it has ended."""
 
     def __init__(self, pool: "BlockPool", rows: int, max_blocks: int) -> None:
+        if rows < 1 or max_blocks < 1:
+            raise KVCacheError(f"tables of {rows} rows for {max_blocks} blocks; use at least 1 of both")
         self.pool, self.max_blocks = pool, max_blocks
         self.epoch = 0
         self._buffers = [[[EMPTY] * max_blocks for _ in range(rows)] for _ in range(2)]

@@ -4,6 +4,10 @@ Every one of them is raised before anything has changed: after an error the book
 """
 
 
+from operator import index
+from typing import Any
+
+
 class KVCacheError(ValueError):
     """A request that the KV memory cannot carry out."""
 
@@ -33,3 +37,11 @@ class UnknownSequence(KVCacheError):
 
 class SequenceExists(KVCacheError):
     """A name that is in use."""
+
+
+def whole(value: Any, what: str) -> int:
+    """A whole number as an int of Python: numpy's, and a tensor's one element, are. KVCacheError for 2.5 and for "2"."""
+    try:
+        return index(value)
+    except TypeError:
+        raise KVCacheError(f"{what}: {value!r} is a {type(value).__name__}; use a whole number") from None

@@ -10,11 +10,12 @@ Budget   `budget_blocks`. When it is full, the least recently used goes (policy 
 """
 
 import heapq
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from .errors import KVCacheError
+from .prefix_names import Salt
 from .radix_node import Lock, Page, pages_of
 from .radix_tree import RadixTree
 
@@ -25,13 +26,13 @@ POLICIES = ("lru", "lfu")
 class Place:
     """One page behind those that lead to it; with or without content."""
 
-    parent: "Place | None"
+    parent: "Place | None" = field(repr=False)
     page: Page
-    content: Any = None
+    content: Any = field(default=None, repr=False)
     kept: bool = False
     uses: int = 0
     rank: tuple[int, int] = (0, 0)  # the smallest goes first
-    children: dict[Page, "Place"] = field(default_factory=dict)
+    children: dict[Page, "Place"] = field(default_factory=dict, repr=False)
 
 
 @dataclass(slots=True)
@@ -59,6 +60,8 @@ class HostTier:
 
     def keep(self, path: Sequence[Page], copy_out: Callable[[], Any]) -> None:
         """Keep the content of the last page of `path`. copy_out() -> content is called only when it is not here already."""
+        if not path:
+            raise KVCacheError("a path of no pages has no last one to keep; give all pages from the beginning of the text")
         if not self.budget_blocks:
             self.statistics.dropped_blocks += 1
             return
@@ -159,7 +162,7 @@ class TieredPrefixes:
         """As RadixTree.evict; the content goes to the host first."""
         return self.tree.evict(pages, lambda path, block: self.host.keep(path, lambda: self.copy_out(block)))
 
-    def lock(self, tokens: Sequence[int], salt: Hashable = None) -> Found:
+    def lock(self, tokens: Sequence[int], salt: Salt = "") -> Found:
         """Pin the longest prefix that device and host have between them; pages of the host are brought back as far as room is.
 
         Blocks for them are free ones, then those of unpinned prefixes, which go to the host in turn.

@@ -8,6 +8,7 @@ Names    where vLLM has a metric of the same meaning, ours has its name after "c
          cached ones being free; so do we. Source: docs.vllm.ai, Production Metrics.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
 
 PREFIX = "course:"
+LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*")  # names with two underscores in front are Prometheus' own
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,10 @@ class KVMetrics:
         self, pool: BlockPool, tables: BlockTables | None = None, cache: PrefixCache | None = None,
         storage: KVStorage | None = None, *, labels: dict[str, str] | None = None,
     ) -> None:  # fmt: skip
-        """labels: the same for every metric, {"model_name": "course-target"} for instance."""
+        """labels: the same for every metric, {"model_name": "course-target"} for instance: texts, ValueError for others."""
+        for name, value in (labels or {}).items():
+            if not (isinstance(name, str) and LABEL.fullmatch(name) and isinstance(value, str)):
+                raise ValueError(f"label {name!r}: {value!r}; use a name of letters, digits and _, and a text as value")
         self.pool, self.tables, self.cache, self.storage = pool, tables, cache, storage
         self.labels = dict(labels or {})
         self._registry: CollectorRegistry | None = None
@@ -52,8 +57,9 @@ class KVMetrics:
         if self._registry is None:
             from prometheus_client import CollectorRegistry
 
-            self._registry = CollectorRegistry(auto_describe=False)
-            self._registry.register(self)
+            registry = CollectorRegistry()
+            registry.register(self)
+            self._registry = registry
         return self._registry
 
     def text(self) -> str:
@@ -65,6 +71,10 @@ class KVMetrics:
     def readings(self) -> list[Reading]:
         """The same numbers without prometheus_client."""
         return list(self._readings())
+
+    def describe(self) -> "Iterator[Metric]":
+        """The names, by which a registry refuses a second one of these; engines in one registry would mix their numbers."""
+        return self.collect()
 
     def collect(self) -> "Iterator[Metric]":
         """What prometheus_client calls at each scrape."""

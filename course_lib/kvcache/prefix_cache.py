@@ -14,8 +14,8 @@ Not here a tree with pages that split (radix_tree.py), blocks that move to host 
 from collections.abc import Callable, Sequence
 
 from .block_pool import BlockPool
-from .errors import KVCacheError
-from .prefix_names import HashFunction, Salt, block_name, root_name, sha256
+from .errors import KVCacheError, whole
+from .prefix_names import HashFunction, Salt, block_name, checked_salt, root_name, sha256, whole_tokens
 from .prefix_results import Compaction, Entry, Inserted, Match, PrefixStats
 
 
@@ -25,7 +25,10 @@ class PrefixCache:
     def __init__(
         self, pool: BlockPool, *, hash_function: HashFunction = sha256, on_evict: Callable[[Entry], None] | None = None
     ) -> None:
-        """on_evict is called with each entry before it is forgotten: the last moment to copy its block elsewhere."""
+        """on_evict is called with each entry before it is forgotten: the last moment to copy its block elsewhere.
+
+        It may look, match and release, and may not evict or allocate; what it raises ends the eviction between two blocks.
+        """
         if pool.evict is not None:
             raise KVCacheError("the pool has a cache that names its blocks already; use one for each pool")
         self.pool, self.hash_function, self.on_evict = pool, hash_function, on_evict
@@ -33,6 +36,7 @@ class PrefixCache:
         self._roots: dict[Salt, Entry] = {}
         self._by_name: dict[bytes, list[Entry]] = {}  # more than one in a list only where the hash collides
         self._of_block: dict[int, Entry] = {}
+        self._evicting = False
         pool.evict = self.evict
 
     def __len__(self) -> int:
@@ -57,22 +61,25 @@ class PrefixCache:
         The caller holds the blocks. Where another block with the same content has the name already, the caller's own stays
         without; BlockTables.replace can read from that other one and give the own one back.
         """
-        size = self.pool.block_size
+        size, tokens = self.pool.block_size, whole_tokens(tokens)
+        blocks = [whole(block, "block") for block in blocks]
         full = len(tokens) // size
         if len(blocks) < full:
             raise KVCacheError(f"{len(tokens)} tokens fill {full} blocks of {size}, {len(blocks)} came; hand over all of them")
         if len(set(blocks[:full])) < full:
             raise KVCacheError(f"a block comes twice in {list(blocks[:full])}; a sequence has each block once")
-        plan, entry = [], self._roots.get(salt)
-        for index in range(full):
+        root = self._roots.get(checked_salt(salt)) or Entry(root_name(salt, self.hash_function), -1, (), None, salt)
+        plan, entry, name = [], root, root.name
+        for index in range(full):  # all that can fail, the hash function too, before anything changes
             part = tuple(tokens[index * size : (index + 1) * size])
-            entry = entry and self._child(entry, part)
+            name = block_name(name, part, self.hash_function)
+            entry = entry and self._named(name, entry, part)
             self._may_be_named(blocks[index], entry)
-            plan.append((part, entry))
-        entry, named, equal = self._roots.get(salt), 0, []
-        for index, (part, known) in enumerate(plan):
+            plan.append((name, part, entry))
+        entry, named, equal = root, 0, []
+        for index, (name, part, known) in enumerate(plan):
             if known is None:
-                known = self._new_entry(entry or self._new_root(salt), part, blocks[index])
+                known = self._new_entry(name, entry, part, blocks[index])
                 named += 1
             elif known.block != blocks[index]:
                 equal.append((index, known.block))
@@ -81,12 +88,23 @@ class PrefixCache:
 
     def evict(self, n: int) -> list[int]:
         """Let go of n cached blocks, or of all there are when these are fewer -> the blocks, free now."""
+        if self._evicting:
+            raise KVCacheError(f"{n} blocks to evict while others are being evicted; on_evict may neither evict nor allocate")
         evicted: list[int] = []
-        while len(evicted) < n and (block := self.pool.oldest_cached()) is not None:
-            entry = self._last_of_branch(self._of_block[block])
-            self._forget(entry)
-            evicted.append(entry.block)
-        self.stats.evicted_blocks += len(evicted)
+        top, entry = None, None  # of the branch that goes, and where in it: not to walk down a long one for each block
+        self._evicting = True
+        try:
+            while len(evicted) < n and (block := self.pool.oldest_cached()) is not None:
+                if block != top or entry is None:
+                    top, entry = block, self._of_block[block]
+                entry = self._last_of_branch(entry)
+                self._forget(entry)
+                if not self.pool.ref_count(entry.block):  # on_evict may have taken it up
+                    evicted.append(entry.block)
+                entry = None if entry.block == top else entry.parent
+        finally:
+            self._evicting = False
+            self.stats.evicted_blocks += len(evicted)
         return evicted
 
     def compact(self, n: int | None = None) -> Compaction:
@@ -112,7 +130,7 @@ class PrefixCache:
         assert all(root.children for root in self._roots.values()), "the entry of a salt was kept without any block"
 
     def _walk(self, tokens: Sequence[int], salt: Salt) -> list[Entry]:
-        size, found, entry = self.pool.block_size, [], self._roots.get(salt)
+        size, found, entry, tokens = self.pool.block_size, [], self._roots.get(checked_salt(salt)), whole_tokens(tokens)
         for start in range(0, (len(tokens) - 1) // size * size, size):
             entry = entry and self._child(entry, tuple(tokens[start : start + size]))
             if entry is None:
@@ -121,7 +139,10 @@ class PrefixCache:
         return found
 
     def _child(self, parent: Entry, tokens: tuple[int, ...]) -> Entry | None:
-        candidates = self._by_name.get(block_name(parent.name, tokens, self.hash_function), ())
+        return self._named(block_name(parent.name, tokens, self.hash_function), parent, tokens)
+
+    def _named(self, name: bytes, parent: Entry, tokens: tuple[int, ...]) -> Entry | None:
+        candidates = self._by_name.get(name, ())
         return next((entry for entry in candidates if self._is_same(entry, parent, tokens)), None)
 
     def _is_same(self, entry: Entry, parent: Entry, tokens: tuple[int, ...]) -> bool:
@@ -135,12 +156,10 @@ class PrefixCache:
             raise KVCacheError(f"block {block} is named already, for tokens {list(other.tokens[:8])} behind another prefix or "
                                "salt; a named block must not be written over")  # fmt: skip
 
-    def _new_root(self, salt: Salt) -> Entry:
-        self._roots[salt] = Entry(root_name(salt, self.hash_function), -1, (), None, salt)
-        return self._roots[salt]
-
-    def _new_entry(self, parent: Entry, tokens: tuple[int, ...], block: int) -> Entry:
-        entry = Entry(block_name(parent.name, tokens, self.hash_function), block, tokens, parent, parent.salt)
+    def _new_entry(self, name: bytes, parent: Entry, tokens: tuple[int, ...], block: int) -> Entry:
+        entry = Entry(name, block, tokens, parent, parent.salt)
+        if parent.parent is None:
+            self._roots[parent.salt] = parent
         parent.children[block] = entry
         self._by_name.setdefault(entry.name, []).append(entry)
         self._of_block[block] = entry

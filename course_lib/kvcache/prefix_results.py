@@ -12,9 +12,9 @@ class Entry:
     name: bytes
     block: int
     tokens: tuple[int, ...]
-    parent: "Entry | None"
+    parent: "Entry | None" = field(repr=False)  # a chain of entries can be longer than Python nests calls
     salt: Salt
-    children: dict[int, "Entry"] = field(default_factory=dict)  # by block
+    children: dict[int, "Entry"] = field(default_factory=dict, repr=False)  # by block
 
     def prefix(self) -> list[int]:
         """All tokens up to the end of this block."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+
+from .prefix_names import Salt, checked_salt, whole_tokens
 
 Page = tuple  # block_size tokens; of the first page (salt, tokens)
 
@@ -12,19 +14,19 @@ Page = tuple  # block_size tokens; of the first page (salt, tokens)
 class Node:
     """The edge that leads here and what continues it. `locks` counts the locks that end here or below."""
 
-    parent: Node | None
+    parent: Node | None = field(repr=False)  # a path of nodes can be longer than Python nests calls
     pages: list[Page]
     blocks: list[int]
     last_used: int
     locks: int = 0
-    children: dict[Page, Node] = field(default_factory=dict)  # by the first page of their edge
+    children: dict[Page, Node] = field(default_factory=dict, repr=False)  # by the first page of their edge
 
 
 @dataclass(eq=False, slots=True)
 class Lock:
     """A pinned path: `blocks` hold the first `tokens` tokens, and stay until `unlock`."""
 
-    node: Node
+    node: Node = field(repr=False)
     blocks: list[int]
     tokens: int
 
@@ -45,8 +47,9 @@ class Statistics:
         return self.hit_tokens / self.queried_tokens if self.queried_tokens else 0.0
 
 
-def pages_of(tokens: Sequence[int], block_size: int, salt: Hashable = None) -> list[Page]:
+def pages_of(tokens: Sequence[int], block_size: int, salt: Salt = "") -> list[Page]:
     """The whole pages of a text, the salt in the first: 7 tokens, blocks of 3: [(salt, (t0, t1, t2)), (t3, t4, t5)]."""
+    tokens, salt = whole_tokens(tokens), checked_salt(salt)
     pages: list[Page] = [tuple(tokens[at : at + block_size]) for at in range(0, len(tokens) - block_size + 1, block_size)]
     return [(salt, pages[0]), *pages[1:]] if pages else pages
 

@@ -10,11 +10,12 @@ Source   RadixAttention: Zheng et al., "SGLang", arXiv 2312.07104, section 3.
 
 import heapq
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import count
 from typing import TYPE_CHECKING
 
-from .errors import KVCacheError, NotHeld
+from .errors import KVCacheError, NotHeld, whole
+from .prefix_names import Salt
 from .radix_node import Lock, Node, Page, Statistics, pages_of, path_blocks, path_pages, upwards
 
 if TYPE_CHECKING:
@@ -41,15 +42,15 @@ class RadixTree:
         """Every block in the tree, for `BlockPool.check(holders)`."""
         return sorted(self._blocks)
 
-    def probe(self, tokens: Sequence[int], salt: Hashable = None) -> int:
+    def probe(self, tokens: Sequence[int], salt: Salt = "") -> int:
         """Tokens of the longest cached prefix. Leaves no mark: for a scheduler that looks at everyone who waits."""
         return self._walk(self._pages(tokens, salt))[2] * self.pool.block_size
 
-    def match(self, tokens: Sequence[int], salt: Hashable = None) -> list[int]:
+    def match(self, tokens: Sequence[int], salt: Salt = "") -> list[int]:
         """Blocks of the longest cached prefix, now the most recently used. Nothing pins them: see `lock`."""
         return self._query(tokens, salt)[1]
 
-    def lock(self, tokens: Sequence[int], salt: Hashable = None, *, counted: bool = True) -> Lock:
+    def lock(self, tokens: Sequence[int], salt: Salt = "", *, counted: bool = True) -> Lock:
         """`match`, and pin what was found until `unlock`. A prompt that needs its last logits asks for tokens[:-1].
 
         counted False: a look in between, of which the statistics shall not tell.
@@ -73,7 +74,7 @@ class RadixTree:
             if not step.locks:
                 self.locked_pages -= len(step.pages)
 
-    def insert(self, tokens: Sequence[int], blocks: Sequence[int], salt: Hashable = None) -> int:
+    def insert(self, tokens: Sequence[int], blocks: Sequence[int], salt: Salt = "") -> int:
         """Keep the whole pages of `tokens`, whose KV lies in `blocks`; returns how many pages were there already.
 
         Of those the tree keeps its own block and the caller's is a duplicate. The caller's references stay the caller's.
@@ -85,7 +86,7 @@ class RadixTree:
                 f"{len(tokens)} tokens have {len(pages)} whole pages, but {len(blocks)} blocks came; one for each page"
             )
         known = self._walk(pages)[2]
-        new = list(blocks[known : len(pages)])
+        new = [whole(block, "block") for block in blocks[known : len(pages)]]
         twice = [block for block, times in Counter(new).items() if times > 1 or block in self._blocks]
         if twice:
             raise KVCacheError(f"blocks {twice} hold other pages of the tree already; a new page needs a block of its own")
@@ -155,7 +156,7 @@ class RadixTree:
             total = self.pool.num_available + len(blocks) + len(set(private))
             assert total == self.pool.num_blocks, f"free + cached + private is {total}, the pool has {self.pool.num_blocks}"
 
-    def _pages(self, tokens: Sequence[int], salt: Hashable) -> list[Page]:
+    def _pages(self, tokens: Sequence[int], salt: Salt) -> list[Page]:
         return pages_of(tokens, self.pool.block_size, salt)
 
     def _walk(self, pages: Sequence[Page]) -> tuple[Node, int, int]:
@@ -189,7 +190,7 @@ class RadixTree:
         node.parent, node.pages, node.blocks = upper, node.pages[at:], node.blocks[at:]
         return upper
 
-    def _query(self, tokens: Sequence[int], salt: Hashable, counted: bool = True) -> tuple[Node, list[int]]:
+    def _query(self, tokens: Sequence[int], salt: Salt, counted: bool = True) -> tuple[Node, list[int]]:
         node = self._reach(self._pages(tokens, salt))
         blocks = path_blocks(node)
         if counted:

@@ -70,6 +70,8 @@ class Replay(NamedTuple):
 
 def replay(requests: Sequence[Request], allocator: Allocator, *, every: int = 16, check: bool = False) -> Replay:
     """Run all requests to their end; a row every `every` steps. check: the allocator proves its books at each row."""
+    if every < 1:
+        raise KVCacheError(f"a row every {every} steps; use at least 1")
     waiting = deque((request, request.prompt_tokens) for request in requests)
     running: list[Held] = []
     rows: list[Row] = []

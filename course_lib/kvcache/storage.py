@@ -52,10 +52,11 @@ class KVStorage:
                 f"{num_blocks} blocks of {self.bytes_per_block} bytes are {self.total_bytes / 1e9:.3f} GB, {whose} on "
                 f"{self.device} is {room / 1e9:.3f} GB; use at most {room // self.bytes_per_block} blocks"
             )
-        self.tensors = [
-            tuple(torch.empty(num_blocks, block_size, *shape, dtype=self.dtype, device=self.device) for shape in self.shapes)
-            for _ in range(layers)
-        ]
+        with torch.inference_mode(False):  # else nobody outside of it could write
+            self.tensors = [
+                tuple(torch.empty(num_blocks, block_size, *shape, dtype=self.dtype, device=self.device) for shape in self.shapes)
+                for _ in range(layers)
+            ]
 
     @classmethod
     def of(
@@ -84,16 +85,29 @@ class KVStorage:
         return self.tensors[layer][1]
 
     def write(self, layer: int, slots: "Tensor", new: "Sequence[Tensor]") -> None:
-        """new: [tokens, *shape] each, to the rows `slots` (int64 [tokens], each at most once)."""
+        """new: [tokens, *shape] each, to the rows `slots` (int64 [tokens], each at most once). Values only: no gradient flows.
+
+        KVCacheError for a slot outside the storage; on a GPU nobody looks.
+        """
+        self._known(slots)
         for blocks, values in zip(self.tensors[layer], new, strict=True):
-            blocks.flatten(0, 1)[slots] = values.to(self.dtype)
+            blocks.flatten(0, 1)[slots] = values.detach().to(self.dtype)
 
     def read(self, layer: int, slots: "Tensor", dead: "Tensor | None" = None) -> "tuple[Tensor, ...]":
         """The rows `slots` (int64, any shape) -> [*slots.shape, *shape] each. dead: bool like slots, zeros are read there."""
+        self._known(slots if dead is None or self.device.type != "cpu" else slots[~dead])
         found = [blocks.flatten(0, 1)[slots] for blocks in self.tensors[layer]]
         if dead is not None:
             found = [values.masked_fill(dead[..., None, None], 0) for values in found]
         return tuple(found)
+
+    def _known(self, slots: "Tensor") -> None:
+        """Torch counts a row -1 from the end, and a missing block is written -1."""
+        if slots.device.type == "cpu" and slots.numel():
+            places = self.num_blocks * self.block_size
+            low, high = (int(bound) for bound in slots.aminmax())
+            if low < 0 or high >= places:
+                raise KVCacheError(f"slots {low} to {high} of a storage of {places}; use 0 to {places - 1}")
 
     def copy_blocks(self, pairs: Sequence[tuple[int, int]]) -> None:
         """Copy (source, destination) blocks in all layers, with the result of doing one pair after the other."""

@@ -39,13 +39,15 @@ class TwoLevelTable:
         self._counts[row] = 0
         try:
             self.extend(row, blocks)
-        except KVCacheError:
+        except BaseException:
             del self._counts[row]
             raise
 
     def extend(self, row: int, blocks: list[int]) -> None:
         """Add blocks at the end of a row. OutOfBlocks when leaves run out, KVCacheError past max_blocks: nothing changed."""
         have = self._count(row)
+        if blocks and min(blocks) < 0:
+            raise KVCacheError(f"row {row}: block {min(blocks)}, and {EMPTY} says that there is none; use 0 or more")
         if have + len(blocks) > self.max_blocks:
             raise KVCacheError(f"row {row}: {have} + {len(blocks)} blocks, a row has room for {self.max_blocks}")
         need = self._leaves_for(have + len(blocks)) - self._leaves_for(have)

@@ -52,7 +52,7 @@ def test_no_pool_without_blocks():
     ([0, 1, 0], NotHeld, "block 0 is 2 times in the list"),
     ([7, 0], UnknownBlock, "block 7 in a pool of 5; use 0 to 4"),
     ([-1, 0], UnknownBlock, "block -1"),
-    ([None, 0], TypeError, None),
+    ([None, 0], KVCacheError, "block: None is a NoneType"),
 ])  # fmt: skip
 def test_a_second_release_is_refused_and_takes_back_what_it_did(blocks, error, words):
     pool = BlockPool(5, 16)
