@@ -50,7 +50,7 @@ class PagedCache:
         self.store, self.seqs = store, list(seqs)
         self.batch = len(self.seqs)
         self.capacity = store.pool.num_blocks * store.pool.block_size if capacity is None else capacity
-        self.lengths = [store.tables.length(seq) for seq in self.seqs]
+        self.lengths = [store.written(seq) for seq in self.seqs]
         self.kernel = impl == "kernel" or (impl == "auto" and why is None and store.storage.device.type == "cuda")
         self._plans: dict[tuple[int, ...], Any] = {}
         self._step: PagedStep | None = None
@@ -77,6 +77,7 @@ class PagedCache:
         assert step, "advance without append"
         assert step.span is span, "advance ends the step that was appended"
         self.lengths = [first + new if new else held for (first, new), held in zip(step.rows, self.lengths, strict=True)]
+        self.store.end_step(self.seqs)
         self._step = None
 
     def truncate(self, lengths: Sequence[int]) -> None:
@@ -106,7 +107,7 @@ class PagedCache:
         for seq, length in zip(self.seqs, kept, strict=True):
             tables.truncate(seq, length)
         self.lengths = kept
-        self.store.extend({seq: new for seq, (_, new) in zip(self.seqs, rows, strict=True) if new})
+        self.store.begin_step({seq: new for seq, (_, new) in zip(self.seqs, rows, strict=True) if new})
         places = [tables.slots(seq, first, first + new) for seq, (first, new) in zip(self.seqs, rows, strict=True)]
         slots = torch.tensor([slot for row in places for slot in row], dtype=torch.int64, device=device)
         live = None if span.start is not None else span.positions >= 0

@@ -8,7 +8,7 @@ store.publish("a", tokens)                          # from now on others find it
 store.free("a")
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from course_lib.kvcache import BlockPool, BlockTables, KVStorage, PrefixCache
@@ -34,13 +34,14 @@ class PagedStore:
         self.storage = KVStorage.of(config, self.pool, dtype=dtype, device=device, budget_bytes=budget_bytes)
         self.tables = BlockTables(self.pool)
         self.prefixes = PrefixCache(self.pool)
+        self._begun: dict[Hashable, int] = {}  # sequences that a step has taken slots for -> their tokens before it
 
     def begin(self, seq: Hashable, tokens: Sequence[int] = (), salt: "Salt" = "") -> int:
         """A new sequence that reads the cached beginning of its tokens -> how many need not be computed, less than there are."""
         match = self.prefixes.match(tokens, salt)
         try:
             self.tables.add(seq, match.tokens, match.blocks)
-        except ValueError:
+        except BaseException:
             self.pool.release(match.blocks)
             raise
         return match.tokens
@@ -48,14 +49,29 @@ class PagedStore:
     def publish(self, seq: Hashable, tokens: Sequence[int], salt: "Salt" = "") -> int:
         """Others may read the full blocks of this sequence, whose tokens are given from its beginning -> blocks named now.
 
-        Tokens that have no KV yet (the one just chosen) do not count. Where equal blocks exist, the sequence reads them from now
-        on and gives its own back.
+        Tokens that have no KV yet (the one just chosen, those of a step that failed) do not count. Where equal blocks exist, the
+        sequence reads them from now on and gives its own back.
         """
-        written = tokens[: self.tables.length(seq)]
+        written = tokens[: self.written(seq)]
         inserted = self.prefixes.insert(written, self.tables.blocks(seq), salt)
         for index, block in inserted.equal:
             self.tables.replace(seq, index, block)
         return inserted.named
+
+    def written(self, seq: Hashable) -> int:
+        """Tokens with KV: slots that a step has taken, and did not live to fill in all layers, are not among them."""
+        length = self.tables.length(seq)
+        return min(length, self._begun.get(seq, length))
+
+    def begin_step(self, wanted: Mapping[Hashable, int]) -> None:
+        """`extend`, for a model that writes layer by layer: until `end_step` the new slots are not `written`."""
+        self._begun.update({seq: self.written(seq) for seq in wanted})
+        self.extend(wanted)
+
+    def end_step(self, seqs: Iterable[Hashable]) -> None:
+        """All layers are written."""
+        for seq in seqs:
+            self._begun.pop(seq, None)
 
     def extend(self, wanted: Mapping[Hashable, int]) -> None:
         """Slots for so many more tokens of each sequence, shared blocks copied first. OutOfBlocks: nothing has changed."""
@@ -67,12 +83,14 @@ class PagedStore:
         return self.tables.blocks_needed(wanted) <= self.pool.num_available
 
     def fork(self, parent: Hashable, child: Hashable) -> None:
-        """A child that reads the parent's blocks; the first to write a shared one gets a copy."""
+        """A child with what is written of the parent, in its blocks; the first to write a shared one gets a copy."""
         self.tables.fork(parent, child)
+        self.tables.truncate(child, self.written(parent))
 
     def free(self, seq: Hashable) -> None:
         """The sequence ends, or is preempted: what it published stays cached until its blocks are needed."""
         self.tables.free(seq)
+        self._begun.pop(seq, None)
 
     def check(self) -> None:
         """AssertionError where the books do not balance."""
