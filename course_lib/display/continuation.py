@@ -55,7 +55,8 @@ class Run:
     """A model that goes on with one text. `advance()` adds a token and says whether it could."""
 
     def __init__(self, model: Any, tokenizer: Any, prefix: str, temperature: float = 0.0, seed: int = 0, top: int = 5) -> None:
-        """tokenizer: `encode(text) -> ids`, `decode(ids) -> bytes`, and END, where it has one, before and after a document.
+        """tokenizer: `encode(text) -> ids`, `decode(ids) -> bytes`, and END, where it has one, before and after a document. A
+        released checkpoint's puts its own mark before a text (`start`), and has several that end one (`ends`).
 
         Blanks and line breaks at the end of the prefix are left to the model: a tokenizer has one token for a line break and the
         indentation after it, so a line break by itself would say that the next line is not indented.
@@ -65,7 +66,8 @@ class Run:
 
         prefix = prefix.rstrip()
         end = getattr(tokenizer, "END", None)
-        ids = ([] if end is None else [end]) + list(tokenizer.encode(prefix))
+        marked = end is None or bool(getattr(tokenizer, "start", ()))  # by encode, or not at all
+        ids = ([] if marked else [end]) + list(tokenizer.encode(prefix))
         context = model.config.context
         if context is not None and len(ids) >= context:
             keep = len(prefix) * (context - 1) // len(ids)
@@ -78,7 +80,7 @@ class Run:
         self._tokenizer = tokenizer
         self._tokens: Iterator[Any] = generate(
             model, ids, max_new_tokens=room, sampling=Sampling(temperature=temperature, seed=seed),
-            stop=() if end is None else (end,), tokenizer=tokenizer, top=top,
+            stop=getattr(tokenizer, "ends", () if end is None else (end,)), tokenizer=tokenizer, top=top,
         )  # fmt: skip
 
     def advance(self) -> bool:

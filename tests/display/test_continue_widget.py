@@ -226,3 +226,24 @@ def test_the_end_of_a_line_is_left_to_the_model(model):
     assert typed.text == continue_text(model, Bytes(), "x=y", new_tokens=4).text
     alone = continue_text(model, Bytes(), " \n", new_tokens=2)  # the mark alone
     assert "the prompt's 1 token in one step of" in repr(alone)
+
+
+def test_a_tokenizer_that_begins_a_text_itself_gets_no_second_mark_and_any_of_its_ends_ends(model):
+    """As a released Llama's: 1 (byte 0) begins a text, 0 and 5 end one."""
+
+    class Released(Bytes):
+        start = (1,)
+
+        def __init__(self, *ends):
+            self.ends = ends
+
+        def encode(self, text):
+            return [*self.start, *super().encode(text)]
+
+    made = list(generate(model, [1, *Bytes().encode("x=y")], max_new_tokens=4, tokenizer=Bytes()))
+    view = continue_text(model, Released(0), "x=y", new_tokens=4)
+    assert view.text == "x=y" + "".join(new.text for new in made)
+    third = made[2].token
+    assert third not in {made[0].token, made[1].token}
+    stopped = continue_text(model, Released(0, third), "x=y", new_tokens=4)
+    assert stopped.text == "x=y" + "".join(new.text for new in made[:2])

@@ -40,9 +40,9 @@ def _rates() -> str:
     tried = ", ".join(f"({muon}, {adam})" for muon, adam in RATES)
     return paragraph(
         f"Learning rates: before the runs, short ones of {SWEEP_STEPS} steps (`--sweep {SWEEP_STEPS}`) tried the pairs (Muon,",
-        f"AdamW) {tried}; the pair with the lowest loss on held windows was taken. Held windows are the last",
-        f"{VALIDATION_WINDOWS} of the training text, which no step sees. The held-out modules chose nothing: each model was",
-        "trained once, and nothing was chosen afterwards.",
+        f"AdamW) {tried}; the pair with the lowest loss on held windows was taken (these losses were printed and not kept).",
+        f"Held windows are the last {VALIDATION_WINDOWS} of the training text, which no step sees. The held-out modules chose",
+        "nothing: each model was trained once, and nothing was chosen afterwards.",
     )
 
 
