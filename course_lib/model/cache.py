@@ -22,7 +22,7 @@ class DenseCache:
     def __init__(self, config: ModelConfig, batch: int, capacity: int, dtype: torch.dtype, device: torch.device) -> None:
         if batch < 1 or capacity < 1:
             raise ValueError(f"a cache of {batch} rows and {capacity} tokens; use at least 1 of both")
-        self.batch, self.capacity = batch, capacity
+        self.config, self.batch, self.capacity = config, batch, capacity
         self.lengths = [0] * batch
         self.buffers = [
             [torch.zeros(batch, capacity, *shape, dtype=dtype, device=device) for shape in config.cache_shapes]
@@ -31,6 +31,7 @@ class DenseCache:
 
     def append(self, layer: int, new: Sequence[Tensor], span: Span) -> tuple[Tensor, ...]:
         """Write a step's keys and values at its positions -> all slots up to span.keys. new: [batch, q_len, *shape] each."""
+        refuse_other_model(self.config, layer, new)
         held = self.buffers[layer]
         for buffer, values in zip(held, new, strict=True):
             if span.start is not None:
@@ -59,3 +60,13 @@ class DenseCache:
         """Bytes of the tokens that are held: what a decode step has to read, at least."""
         of_a_token = sum(buffer[0, 0].nbytes for layer in self.buffers for buffer in layer)
         return sum(self.lengths) * of_a_token
+
+
+def refuse_other_model(config: ModelConfig, layer: int, new: Sequence[Tensor]) -> None:
+    """ValueError for keys and values of a model with another shape: one KV head would fill all of a cache's, without a word."""
+    shapes = tuple(tuple(values.shape[2:]) for values in new)
+    if shapes != config.cache_shapes or layer >= config.layers:
+        raise ValueError(
+            f"layer {layer} writes {shapes} a token, and this cache is for {config.name}, {config.cache_shapes} in "
+            f"{config.layers} layers; give each model a cache of its own, made by its new_cache"
+        )

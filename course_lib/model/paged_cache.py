@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from .attend import attend_dense
+from .cache import refuse_other_model
 from .config import ModelConfig
 from .paged_step import PagedStep, PagedView, attend_blocks, kernels_refuse, table_width
 from .paged_store import PagedStore
@@ -57,6 +58,7 @@ class PagedCache:
 
     def append(self, layer: int, new: Sequence[Tensor], span: Span) -> tuple[Any, ...]:
         """Write a step's keys and values -> what attend reads: all slots up to span.keys, gathered, or a PagedView each."""
+        refuse_other_model(self.store.config, layer, new)
         if self._step is None or self._step.span is not span:
             self._step = self._begin(span)
         step, storage = self._step, self.store.storage

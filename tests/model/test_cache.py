@@ -3,6 +3,9 @@
 import pytest
 import torch
 
+from course_lib.model.cache import DenseCache
+from course_lib.model.paged_cache import paged_factory
+
 from .tiny import decoder, tokens
 
 
@@ -55,3 +58,16 @@ def test_held_bytes_count_tokens_not_capacity():
     assert cache.held_bytes == 0
     model(tokens(2, 3), cache, torch.tensor([[0, 1, 2], [0, -1, -1]]))
     assert cache.held_bytes == 4 * (2 * 2 * 2 * 16 * 4)  # tokens x layers x (k, v) x heads x dim x float32
+
+
+@pytest.mark.parametrize("factory", [DenseCache, paged_factory(block_size=4)])
+def test_two_models_at_once_cannot_share_a_cache(factory):
+    """One KV head would be broadcast over the cache's two, and both models would go on without a word."""
+    model, cache = decoder(), factory(decoder().config, 1, 12, torch.float32, torch.device("cpu"))
+    for other in (decoder("multi-query"), decoder("mla"), decoder(head_dim=32)):
+        with pytest.raises(ValueError, match=r"layer 0 writes .* this cache is for grouped, .* a cache of its own"):
+            other(tokens(1, 3), cache)
+    with pytest.raises(ValueError, match=r"layer 2 writes .* in 2 layers"):
+        decoder(layers=3)(tokens(1, 3), cache)
+    assert cache.lengths == [0]
+    assert torch.equal(model(tokens(1, 3), cache), model(tokens(1, 3), model.new_cache(1, 12)))
