@@ -229,6 +229,10 @@ def test_a_dtype_that_weights_are_not_converted_to(dtype, checkpoint):
     refused(checkpoint(), f"weights are not converted to {dtype}; use one of torch.float64, torch.float32", dtype=dtype)
 
 
+def test_a_device_that_there_is_not(checkpoint):
+    refused(checkpoint(), "device 'gpu': this machine has 'cpu' and ", device="gpu")
+
+
 @pytest.mark.parametrize(("dtype", "name"), [(torch.float8_e4m3fn, "F8_E4M3"), (torch.int8, "I8"), (torch.uint8, "U8")])
 def test_a_dtype_that_weights_are_not_converted_from(dtype, name, checkpoint):
     folder = checkpoint()
