@@ -24,9 +24,7 @@ class CascadePlan:
         dtype: torch.dtype, device: Any, tile: DecodeTile | None = None, programs: int | None = None,
     ) -> None:  # fmt: skip
         """kv_lengths count all tokens of a row, shared ones included; shared_tokens is a multiple of block_size."""
-        if shared_tokens < 0 or shared_tokens % block_size or shared_tokens > max_len:
-            limit = f"a multiple of the block size {block_size}, at most {max_len}"
-            raise ValueError(f"shared_tokens is {limit}: only whole blocks are shared; got {shared_tokens}")
+        check_shared_tokens(shared_tokens, block_size, max_len)
         shape: dict[str, Any] = {
             "q_heads": q_heads, "kv_heads": kv_heads, "head_dim": head_dim, "block_size": block_size, "dtype": dtype,
             "device": device, "tile": tile, "programs": programs,
@@ -50,12 +48,7 @@ class CascadePlan:
 
     def check_tables(self, block_tables: Tensor, num_blocks: int) -> None:
         """ValueError for rows that do not share their first blocks, or name no block. On a GPU this waits for the GPU."""
-        first = block_tables[:, : self.shared_blocks].cpu()
-        differ = (first != first[:1]).nonzero()
-        if len(differ):
-            row, column = differ[0].tolist()
-            found = f"{int(first[row, column])}, row 0 has {int(first[0, column])}"
-            raise ValueError(f"row {row}, entry {column} is {found}; the first {self.shared_blocks} blocks must be the same")
+        check_shared(block_tables, self.shared_blocks)
         checks.check_tables(block_tables, self.suffix.lengths + self.shared_tokens, num_blocks, self.suffix.block_size or 0)
 
     def run(
@@ -63,6 +56,7 @@ class CascadePlan:
         out: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:  # fmt: skip
         """q [rows, q_heads, head_dim] -> (out, lse [rows, q_heads]). Waits for nothing; can be captured in a CUDA graph."""
+        checks.check_out(out, q, k_blocks, v_blocks)
         out = torch.empty(q.shape, dtype=q.dtype, device=q.device) if out is None else out
         if not len(q):
             return out, torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)
@@ -82,6 +76,22 @@ class CascadePlan:
         return (out if result is out else out.copy_(result)), lse
 
 
+def check_shared_tokens(shared_tokens: int, block_size: int, max_len: int) -> None:
+    if shared_tokens < 0 or shared_tokens % block_size or shared_tokens > max_len:
+        limit = f"a multiple of the block size {block_size}, at most {max_len}"
+        raise ValueError(f"shared_tokens is {limit}: only whole blocks are shared; got {shared_tokens}")
+
+
+def check_shared(block_tables: Tensor, shared_blocks: int) -> None:
+    """ValueError for rows that do not begin with the same blocks. On a GPU this waits for the GPU."""
+    first = block_tables[:, :shared_blocks].cpu()
+    differ = (first != first[:1]).nonzero()
+    if len(differ):
+        row, column = differ[0].tolist()
+        found = f"{int(first[row, column])}, row 0 has {int(first[0, column])}"
+        raise ValueError(f"row {row}, entry {column} is {found}; the first {shared_blocks} blocks must be the same")
+
+
 def cascade_decode(
     q: Tensor, k_blocks: Tensor, v_blocks: Tensor, block_tables: Tensor, kv_lengths: Any = None, *, shared_tokens: int = 0,
     plan: CascadePlan | None = None, scale: float | None = None, return_lse: bool = False, out: Tensor | None = None,
@@ -94,17 +104,21 @@ def cascade_decode(
     """
     from .decode import paged_decode
 
-    if checks.choose_impl(impl, q, k_blocks.shape[1]) == "dense":
+    q3 = without_length(q)
+    checks.check_cache(q3, k_blocks, v_blocks, block_tables)
+    if plan is None:
+        check_shared_tokens(shared_tokens, k_blocks.shape[1], block_tables.shape[1] * k_blocks.shape[1])
+    if not q.is_cuda:
+        check_shared(block_tables, shared_tokens // k_blocks.shape[1] if plan is None else plan.shared_blocks)
+    if checks.choose_impl(impl, q, k_blocks.shape[1], k_blocks, v_blocks) == "dense":
         lengths = kv_lengths if plan is None else plan.suffix.lengths + plan.shared_tokens
         return paged_decode(
             q, k_blocks, v_blocks, block_tables, lengths, scale=scale, return_lse=return_lse, out=out, impl="dense"
         )
-    q3 = without_length(q)
-    checks.check_cache(q3, k_blocks, v_blocks, block_tables)
-    if out is not None:
-        checks.check_out(out, q)
-    if plan is None:
-        plan = cascade_plan_for(q3, k_blocks, block_tables, kv_lengths, shared_tokens)
+    checks.check_out(out, q, k_blocks, v_blocks)
+    made = plan is None
+    plan = plan or cascade_plan_for(q3, k_blocks, block_tables, kv_lengths, shared_tokens)
+    if made or not q.is_cuda:
         plan.check_tables(block_tables, k_blocks.shape[0])
     result, lse = plan.run(q3, k_blocks, v_blocks, block_tables, scale=scale, out=None if out is None else without_length(out))
     result = out if out is not None else result.view(q.shape)

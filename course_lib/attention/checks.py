@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from numbers import Real
 
 import torch
 from torch import Tensor
@@ -25,6 +26,8 @@ def check_inputs(q: Tensor, k: Tensor, v: Tensor, *, packed: bool) -> None:
         raise ValueError(f"q holds a batch of {q.shape[0]} and k one of {k.shape[0]}; they must be equal")
     if q.shape[-1] != k.shape[-1]:
         raise ValueError(f"q has head_dim {q.shape[-1]} and k has {k.shape[-1]}; they must be equal")
+    if not q.shape[-1]:
+        raise ValueError(f"q, k and v have head_dim 0, got {[*q.shape]}; a score needs 1 at least")
     q_heads, kv_heads = q.shape[-2], k.shape[-2]
     if kv_heads == 0 or q_heads % kv_heads:
         raise ValueError(f"{q_heads} query heads do not share {kv_heads} KV heads evenly; make q_heads a multiple of kv_heads")
@@ -46,33 +49,73 @@ def check_strides(**tensors: Tensor) -> None:
             )
 
 
-def check_out(out: Tensor | None, q: Tensor) -> None:
-    """`out`, where a caller owns the result: q's shape, dtype and device, last stride 1."""
+def check_out(out: Tensor | None, q: Tensor, k: Tensor, v: Tensor, *, dtype: torch.dtype | None = None) -> None:
+    """`out`, where a caller owns the result: q's shape, dtype and device, last stride 1, and memory that nobody else reads.
+
+    dtype   in place of q's
+    """
     if out is None:
         return
-    if out.shape != q.shape or out.dtype != q.dtype or out.device != q.device:
+    if out.shape != q.shape or out.dtype != (dtype or q.dtype) or out.device != q.device:
         raise ValueError(
             f"out must be {[*q.shape]} {q.dtype} on {q.device}, as q is; got {[*out.shape]} {out.dtype} on {out.device}"
         )
     check_strides(out=out)
+    check_memory(out, q, k, v)
+
+
+def check_memory(out: Tensor, q: Tensor, k: Tensor, v: Tensor) -> None:
+    """Every element of `out` in a place of its own, none of it in k or v. `out` may be q itself: who writes a row has read it."""
+    if any(stride == 0 and size > 1 for stride, size in zip(out.stride(), out.shape, strict=True)):
+        raise ValueError(f"out has strides {out.stride()}: several of its rows are one place in memory; pass a tensor of its own")
+    for name, read in (("q", q), ("k", k), ("v", v)):
+        itself = name == "q" and (out.data_ptr(), out.stride()) == (read.data_ptr(), read.stride())
+        (first, end), (read_first, read_end) = _memory(out), _memory(read)
+        if not itself and first < read_end and read_first < end:
+            raise ValueError(f"out and {name} share memory, and {name} is read while out is written; pass another out")
+
+
+def _memory(x: Tensor) -> tuple[int, int]:
+    """First byte and end of what x spans; nothing for one without elements or data."""
+    if not x.numel() or x.device.type == "meta":
+        return 0, 0
+    last = sum((size - 1) * stride for size, stride in zip(x.shape, x.stride(), strict=True))
+    return x.data_ptr(), x.data_ptr() + (last + 1) * x.element_size()
+
+
+def needs_gradient(*tensors: Tensor) -> bool:
+    """Whether autograd would want to go back through these."""
+    return torch.is_grad_enabled() and any(x.requires_grad for x in tensors)
+
+
+def check_gradient(*tensors: Tensor) -> None:
+    """The kernels write results that autograd knows nothing of: a gradient would be missing without a word."""
+    if needs_gradient(*tensors):
+        raise RuntimeError(
+            "the kernels have no backward pass, and q, k or v requires a gradient; use torch.no_grad(), or impl='dense'"
+        )
 
 
 def check_scale(scale: float | None, head_dim: int) -> float:
     """The scale of the scores: by default head_dim ** -0.5. The kernels look for the largest raw score, so it is positive."""
     if scale is None:
         return head_dim**-0.5
-    if not (isinstance(scale, (int, float)) and math.isfinite(scale) and scale > 0):
+    if isinstance(scale, bool) or not (isinstance(scale, Real) and math.isfinite(scale) and scale > 0):
         raise ValueError(f"scale must be a finite number above 0, got {scale!r}; None means head_dim ** -0.5")
     return float(scale)
 
 
-def check_impl(impl: str, q: Tensor) -> str:
-    """For "auto": "triton" on a GPU with tensor cores for the dtype, else "dense". What is forced and cannot run raises."""
+def check_impl(impl: str, q: Tensor, k: Tensor, v: Tensor) -> str:
+    """For "auto": "triton" on a GPU with tensor cores for the dtype, else "dense". What is forced and cannot run raises.
+
+    The kernels have no backward pass, so what requires a gradient goes to "dense".
+    """
     if impl not in IMPLEMENTATIONS:
         raise ValueError(f"impl must be one of {', '.join(IMPLEMENTATIONS)}, got {impl!r}")
     if impl == "auto":
-        return "triton" if _has_kernels(q) else "dense"
+        return "triton" if _has_kernels(q) and not needs_gradient(q, k, v) else "dense"
     if impl == "triton":
+        check_gradient(q, k, v)
         if q.shape[-1] not in HEAD_DIMS:
             raise ValueError(f"the kernels take head_dim {', '.join(map(str, HEAD_DIMS))}, got {q.shape[-1]}; use impl='dense'")
         if q.dtype == torch.float32 and q.is_cuda:

@@ -27,16 +27,18 @@ def paged_decode(
     """
     q3 = without_length(q)
     checks.check_cache(q3, k_blocks, v_blocks, block_tables)
-    impl = checks.choose_impl(impl, q, k_blocks.shape[1])
+    impl = checks.choose_impl(impl, q, k_blocks.shape[1], k_blocks, v_blocks)
+    scale = checks.check_scale(scale, q.shape[-1])
     if block_tables.shape[0] != len(q3):
         raise ValueError(f"q has {len(q3)} rows, the block tables have {block_tables.shape[0]}; give one for each row")
-    if out is not None:
-        checks.check_out(out, q)
+    checks.check_out(out, q, k_blocks, v_blocks)
+    if plan is not None:
+        plan.check(q3, k_blocks, v_blocks, block_tables)
     lengths = kv_lengths
     if plan is None and lengths is None:
         raise ValueError("without a plan, kv_lengths says how many tokens each row has; give one of the two")
-    if plan is None or (not q.is_cuda and lengths is not None):
-        lengths = checks.host_lengths(lengths)
+    if plan is None or not q.is_cuda:
+        lengths = checks.host_lengths(plan.lengths if lengths is None else lengths)  # type: ignore[union-attr]
         checks.check_tables(block_tables, lengths, k_blocks.shape[0], k_blocks.shape[1])
         if plan is not None and list(plan.lengths) != list(lengths):
             planned, given = list(plan.lengths)[:8], list(lengths)[:8]
@@ -49,8 +51,7 @@ def paged_decode(
         from .paged_reference import dense_decode
 
         known = torch.as_tensor(plan.lengths if lengths is None else lengths)  # type: ignore[union-attr]
-        factor = q.shape[-1] ** -0.5 if scale is None else scale
-        result, lse = dense_decode(q3, k_blocks, v_blocks, block_tables, known, factor)
+        result, lse = dense_decode(q3, k_blocks, v_blocks, block_tables, known, scale)
         if out is not None:
             without_length(out).copy_(result)
     result = out if out is not None else result.view(q.shape)

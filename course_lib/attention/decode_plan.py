@@ -96,8 +96,11 @@ class DecodePlan:
     def update(self, kv_lengths: Any) -> None:
         """Write the work of new lengths into the same device buffers, on the current stream. Bad lengths change nothing.
 
-        Give host numbers: a CUDA tensor is copied to the host first, which waits for the GPU.
+        Give host numbers: a CUDA tensor is copied to the host first, which waits for the GPU. RuntimeError while a CUDA graph is
+        captured: it would hold the copy, and every replay would read these lengths again.
         """
+        if self.device.type == "cuda" and torch.cuda.is_current_stream_capturing():
+            raise RuntimeError("plan.update inside a CUDA graph would be replayed with it; update before capture and replays")
         lengths = checks.host_lengths(kv_lengths)
         checks.check_lengths(lengths, self.rows, self.capacity, self._why)
         if not self.rows:
@@ -137,18 +140,23 @@ class DecodePlan:
         Nothing here waits for the device, and inside a CUDA graph the same launches are captured whatever the lengths are.
         out may have another float dtype than q (float32 for a result that is merged further).
         """
-        self._require(q, k, v, block_tables)
+        self.check(q, k, v, block_tables)
+        checks.check_gradient(q, k, v)
+        scale = checks.check_scale(scale, self.head_dim)
         if out is None:
             out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+        else:
+            checks.check_out(out, q, k, v, dtype=out.dtype if out.is_floating_point() else q.dtype)
         if lse is None:
             lse = torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)
+        elif (lse.shape, lse.dtype, lse.device) != (q.shape[:2], torch.float32, q.device) or not lse.is_contiguous():
+            raise ValueError(f"lse must be float32 {[*q.shape[:2]]} on {q.device}, contiguous, got {lse.dtype} {[*lse.shape]}")
         if not self.rows:
             return out, lse
         from .decode_kernel import decode_kernel
         from .merge_kernel import merge_kernel
 
         starts, items, merges = self._views
-        scale = self.head_dim**-0.5 if scale is None else scale
         tables = self.work if block_tables is None else block_tables
         padded = 1 << (self.head_dim - 1).bit_length()
         decode_kernel[(self.programs,)](
@@ -170,7 +178,8 @@ class DecodePlan:
             )  # fmt: skip
         return out, lse
 
-    def _require(self, q: Tensor, k: Tensor, v: Tensor, tables: Tensor | None) -> None:
+    def check(self, q: Tensor, k: Tensor, v: Tensor, tables: Tensor | None = None) -> None:
+        """ValueError or TypeError for tensors that are not what was planned for. Looks at shapes only, never at values."""
         checks.check_cache(q, k, v, tables)
         if (tables is None) != (self.block_size is None):
             raise ValueError("a plan with a block size reads block tables, one for contiguous K and V none; plan again")

@@ -33,9 +33,9 @@ def flash_attention(
     Raises ValueError or TypeError with the numbers; nothing is written then.
     """
     check_inputs(q, k, v, packed=False)
-    check_out(out, q)
+    check_out(out, q, k, v)
     scale = check_scale(scale, q.shape[-1])
-    impl = check_impl(impl, q)
+    impl = check_impl(impl, q, k, v)
     batch, q_len, q_heads, _ = q.shape
     if impl == "dense":
         result, lse = dense_attention(q, k, v, causal=causal, scale=scale, with_lse=return_lse)
@@ -61,9 +61,9 @@ def flash_attention_packed(
     -> out as q, or (out, lse [q_heads, total_q]). Rows that belong to no sequence are left as they are in `out`, else undefined.
     """
     check_inputs(q, k, v, packed=True)
-    check_out(out, q)
+    check_out(out, q, k, v)
     scale = check_scale(scale, q.shape[-1])
-    impl = check_impl(impl, q)
+    impl = check_impl(impl, q, k, v)
     check_lengths(cu_q, "cu_q", q.shape[0], max_q, q.device)
     check_lengths(cu_k, "cu_k", k.shape[0], max_k, q.device)
     if cu_q.shape != cu_k.shape:

@@ -7,30 +7,30 @@ CPU), and for callers who ask.
 
 from typing import Any
 
+from .checks import DTYPES, HEAD_DIMS, IMPLEMENTATIONS, check_gradient, check_launch, check_out, check_scale, needs_gradient
+
+__all__ = ["check_gradient", "check_out", "check_scale"]  # the same for every kind of attention
 BLOCK_SIZES = (16, 32, 64)
-HEAD_DIMS = (64, 80, 96, 128, 256)
 
 
-def choose_impl(impl: str, q: Any, block_size: int) -> str:
+def choose_impl(impl: str, q: Any, block_size: int, *others: Any) -> str:
     """ "auto" -> "triton" on a GPU for what the kernel takes, else "dense" -> one of the two.
 
-    "triton" on a CPU runs in the interpreter; RuntimeError where that is off.
+    "triton" on a CPU runs in the interpreter; RuntimeError where that is off, or where q or one of the others needs a gradient.
     """
     import torch
 
-    if impl not in ("auto", "triton", "dense"):
+    if impl not in IMPLEMENTATIONS:
         raise ValueError(f"impl is 'auto', 'triton' or 'dense', got {impl!r}")
     if impl == "auto":
         takes = q.dtype in (torch.bfloat16, torch.float16) and q.shape[-1] in HEAD_DIMS and block_size in BLOCK_SIZES
-        return "triton" if q.is_cuda and takes else "dense"
+        return "triton" if q.is_cuda and takes and not needs_gradient(q, *others) else "dense"
+    if impl == "triton":
+        check_gradient(q, *others)
     if impl == "triton" and not q.is_cuda:
         from .decode_kernel import decode_kernel
 
-        if type(decode_kernel).__name__ == "JITFunction":
-            raise RuntimeError(
-                f"impl='triton' runs on CPU tensors only in Triton's interpreter, which is off; q is on {q.device}. "
-                "Make `from course_lib import lab` the first import on a machine without a GPU, or use impl='dense'"
-            )
+        check_launch(decode_kernel, q)
     return impl
 
 
@@ -76,6 +76,8 @@ def check_cache(q: Any, k: Any, v: Any, tables: Any | None) -> None:
     check_heads(q.shape[-2], k.shape[2])
     if not q.dtype == k.dtype == v.dtype:
         raise TypeError(f"q, K and V must have one dtype, got {q.dtype}, {k.dtype} and {v.dtype}; cast q to that of the cache")
+    if q.dtype not in DTYPES:
+        raise TypeError(f"attention takes {', '.join(map(str, DTYPES))}, got {q.dtype}; cast q and the cache")
     if not q.device == k.device == v.device:
         raise ValueError(f"q, K and V must be on one device, got {q.device}, {k.device} and {v.device}")
     if k.stride(3) != 1 or k.stride() != v.stride():
@@ -94,14 +96,6 @@ def check_cache(q: Any, k: Any, v: Any, tables: Any | None) -> None:
         )
     if tables.shape[1] > 1 and tables.stride(1) != 1:
         raise ValueError(f"block tables are read with a column stride of 1, got {tables.stride()}; pass tables.contiguous()")
-
-
-def check_out(out: Any, q: Any) -> None:
-    if out.shape != q.shape or out.dtype != q.dtype or out.device != q.device or out.stride(-1) != 1:
-        raise ValueError(
-            f"out must be {q.dtype} {tuple(q.shape)} on {q.device} with a last stride of 1, "
-            f"got {out.dtype} {tuple(out.shape)} on {out.device}, strides {out.stride()}"
-        )
 
 
 def host_lengths(lengths: Any) -> Any:

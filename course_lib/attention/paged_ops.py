@@ -37,11 +37,18 @@ def _planned(number: int, kind: type) -> DecodePlan | CascadePlan:
     return plan
 
 
+def _three_axes(q: Tensor) -> None:
+    """What the fake version says of lse is right for these only."""
+    if q.ndim != 3:
+        raise ValueError(f"the operators take q [rows, q_heads, head_dim], got {tuple(q.shape)}; pass q[:, 0]")
+
+
 @torch.library.custom_op("course::paged_decode", mutates_args=())
 def paged_decode_op(
     q: Tensor, k_blocks: Tensor, v_blocks: Tensor, block_tables: Tensor, plan: int, scale: float | None = None
 ) -> tuple[Tensor, Tensor]:
     """q [rows, q_heads, head_dim], plan: handle of a DecodePlan -> (out as q, lse [rows, q_heads])"""
+    _three_axes(q)
     made = _planned(plan, DecodePlan)
     return _paged_decode(q, k_blocks, v_blocks, block_tables, plan=made, scale=scale, return_lse=True)
 
@@ -51,6 +58,7 @@ def cascade_decode_op(
     q: Tensor, k_blocks: Tensor, v_blocks: Tensor, block_tables: Tensor, plan: int, scale: float | None = None
 ) -> tuple[Tensor, Tensor]:
     """The same with the handle of a CascadePlan."""
+    _three_axes(q)
     made = _planned(plan, CascadePlan)
     return cascade_decode(q, k_blocks, v_blocks, block_tables, plan=made, scale=scale, return_lse=True)
 

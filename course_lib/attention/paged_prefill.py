@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from . import paged_checks as checks
+from .checks import capability_of
 from .decode_plan import LOG2_E
 
 
@@ -28,14 +29,15 @@ class PrefillTile:
     stages: int
 
 
-def prefill_tile(max_q: int, group: int, head_dim: int) -> PrefillTile:
-    """As many rows as a few tokens need, at most 128: 1 token with 4 heads -> 16; 16 -> 64; 512 -> 128.
+def prefill_tile(max_q: int, group: int, head_dim: int, capability: tuple[int, int] = (9, 0)) -> PrefillTile:
+    """As many rows as a few tokens need: 1 token with 4 heads -> 16; 16 -> 64; 512 -> 64 on Hopper, 128 on an A100.
 
-    head_dim 256: at most 64, or more than 64 heads to a KV head; the accumulator of 128 rows would not fit in registers.
+    Two programs of 64 rows share an SM of Hopper; an A100 has the registers for 128 rows of head_dim 128 and 32 tokens at a time.
     """
-    need, large = max_q * group, head_dim > 128
-    rows = max(16 if need <= 16 else 64 if need <= 64 or (large and group <= 64) else 128, 1 << (group - 1).bit_length())
-    return PrefillTile(rows, 32 if large else 64, 8 if rows >= 128 or (rows >= 64 and large) else 4, 3)
+    need, large, hopper = max_q * group, head_dim > 128, (9, 0) <= capability < (12, 0)
+    rows = max(16 if need <= 16 else 64 if need <= 64 or large or hopper else 128, 1 << (group - 1).bit_length())
+    tokens = 32 if large or (rows >= 64 and not hopper) else 64
+    return PrefillTile(rows, tokens, 8 if rows >= 128 or (rows >= 64 and large) else 4, 3)
 
 
 def paged_prefill(
@@ -50,19 +52,23 @@ def paged_prefill(
     Raises ValueError or TypeError with the numbers for shapes, and, where values are looked at, for lengths and tables.
     """
     checks.check_cache(q, k_blocks, v_blocks, block_tables)
-    impl = checks.choose_impl(impl, q, k_blocks.shape[1])
+    impl = checks.choose_impl(impl, q, k_blocks.shape[1], k_blocks, v_blocks)
+    scale = checks.check_scale(scale, q.shape[-1])
     if q.ndim != 3:
         raise ValueError(f"q is packed [total_q, q_heads, head_dim], got {tuple(q.shape)}")
-    if out is not None:
-        checks.check_out(out, q)
+    checks.check_out(out, q, k_blocks, v_blocks)
     batch = block_tables.shape[0]
     for name, tensor, size in (("cu_q", cu_q, batch + 1), ("kv_lengths", kv_lengths, batch)):
         if tensor.dtype != torch.int32 or tensor.shape != (size,) or tensor.device != q.device:
             found = f"{tensor.dtype} {tuple(tensor.shape)} on {tensor.device}"
             raise ValueError(f"{name} is int32 [{size}] on {q.device} for {batch} block tables, got {found}")
     if max_q is None or not q.is_cuda:
-        max_q = _check_values(q, cu_q, k_blocks, block_tables, kv_lengths)
-    scale = q.shape[2] ** -0.5 if scale is None else scale
+        most = _check_values(q, cu_q, k_blocks, block_tables, kv_lengths)
+        if max_q is not None and max_q < most:
+            raise ValueError(f"max_q is {max_q}, and a row has {most} new tokens; those behind would not be computed")
+        max_q = most
+    elif len(q) and not (isinstance(max_q, int) and max_q > 0):
+        raise ValueError(f"max_q is {max_q!r} for {len(q)} rows of q; give the most new tokens of a row, 1 at least")
     if impl == "triton":
         result, lse = _launch(q, cu_q, k_blocks, v_blocks, block_tables, kv_lengths, causal, max_q, scale, out, tile)
     else:
@@ -95,7 +101,7 @@ def _launch(q, cu_q, k, v, tables, lengths, causal, max_q, scale, out, tile):  #
     from .paged_prefill_kernel import paged_prefill_kernel
 
     group = q.shape[1] // kv_heads
-    tile = tile or prefill_tile(max_q, group, head_dim)
+    tile = tile or prefill_tile(max_q, group, head_dim, capability_of(q) if q.is_cuda else (9, 0))
     positions = tile.rows // group
     grid = (-(-max_q // positions), kv_heads, tables.shape[0])
     paged_prefill_kernel[grid](

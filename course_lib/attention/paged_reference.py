@@ -58,6 +58,8 @@ def dense_decode(
 
     Blocks beyond a row's tokens are read from block 0 in place of -1, and what they hold is set to zero.
     """
+    if not k_blocks.shape[0]:  # a pool without blocks holds no token
+        return torch.zeros_like(q), torch.full(q.shape[:2], -math.inf, device=q.device)
     block_size = k_blocks.shape[1]
     entries = block_tables.shape[1]
     place = torch.arange(entries * block_size, device=q.device)

@@ -7,6 +7,7 @@ Layout   k, v [tokens, kv_heads, head_dim]; q [tokens, q_heads, head_dim]; cos, 
 import torch
 from torch import Tensor
 
+from .checks import needs_gradient
 from .paged_checks import choose_impl
 
 HEADS_AT_ONCE = 16
@@ -19,12 +20,14 @@ def paged_write(
     """Write k (turned by cos and sin, if given) and v at their slots -> q turned in the same way, a new tensor; None without q.
 
     Half-split pairing, float32 arithmetic, rounded once. A token with slot -1 leaves the cache as it is; its q is turned all
-    the same. Slots must name places in the pool, and each at most once: looked at on a CPU; on a GPU only by check_slots.
+    the same. The cache keeps values: no gradient flows into it. Slots must name places in the pool, and each at most once:
+    looked at on a CPU; on a GPU only by check_slots.
     """
     _require(k, v, k_blocks, v_blocks, slots, cos, sin, q)
     if impl == "auto":  # the kernel takes any head_dim and block size
         impl = "triton" if k.is_cuda else "dense"
-    choose_impl(impl, k, k_blocks.shape[1])
+        impl = "dense" if q is not None and needs_gradient(q) else impl
+    choose_impl(impl, k.detach() if q is None else q, k_blocks.shape[1])
     if not k.is_cuda:
         check_slots(slots, k_blocks.shape[0] * k_blocks.shape[1])
     if impl == "dense":
@@ -86,6 +89,11 @@ def _require(k, v, k_blocks, v_blocks, slots, cos, sin, q) -> None:  # type: ign
     strides = {name: t.stride() for name, t in tensors.items() if t.stride(-1) != 1}
     if strides or k_blocks.stride() != v_blocks.stride():
         raise ValueError(f"head_dim has a stride of 1, K and V blocks the same strides; got {strides or k_blocks.stride()}")
+    for name, blocks in (("k_blocks", k_blocks), ("v_blocks", v_blocks)):
+        if any(stride == 0 and size > 1 for stride, size in zip(blocks.stride(), blocks.shape, strict=True)):
+            raise ValueError(f"{name} has strides {blocks.stride()}: several of its places are one; write to a cache of its own")
+    if k_blocks.numel() and k_blocks.data_ptr() == v_blocks.data_ptr():
+        raise ValueError("k_blocks and v_blocks are one memory, and v would be written over k; pass two caches")
     devices = {t.device for t in (*tensors.values(), slots, *([] if cos is None else [cos, sin]))}
     if len(devices) > 1:
         raise ValueError(f"all tensors are on one device, got {sorted(map(str, devices))}")
@@ -95,6 +103,7 @@ def _dense(k, v, k_blocks, v_blocks, slots, cos, sin, q) -> Tensor | None:  # ty
     """The same in plain torch, with one pass for each step."""
     live = slots >= 0
     block, place = slots[live] // k_blocks.shape[1], slots[live] % k_blocks.shape[1]
+    k, v = k.detach(), v.detach()
     k_blocks[block, place] = (k if cos is None else turned(k, cos, sin))[live]
     v_blocks[block, place] = v[live]
     return None if q is None else turned(q, cos, sin)
