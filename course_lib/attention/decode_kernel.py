@@ -13,23 +13,38 @@ import triton.language as tl
 
 
 @triton.jit
-def attend_tokens(
-    q, k_ptr, v_ptr, table_ptr, begin, end, limits,
-    block_stride, token_stride, qk_scale,
-    BLOCK_SIZE: tl.constexpr, PAGED: tl.constexpr, CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr, BLOCK_D: tl.constexpr,
-    ROWS: tl.constexpr, TILE: tl.constexpr, STAGES: tl.constexpr, PRECISION: tl.constexpr,
-):  # fmt: skip
-    """Online softmax of q [ROWS, BLOCK_D] over tokens begin .. end - 1 -> (maximum in base 2, sum, output not yet divided).
+def nothing_seen(ROWS: tl.constexpr, TILE: tl.constexpr, BLOCK_D: tl.constexpr):
+    """Of each row, before its first token: (maximum in base 2, sums, output not yet divided).
 
-    k_ptr, v_ptr  at their KV head; begin is a multiple of TILE. limits [ROWS]: the last token that a row sees, where CAUSAL.
+    With few rows the warps share a row's columns: one sum for each column, and they meet once, after the loop (`total_of`).
+    """
+    maximum = tl.full((ROWS,), float("-inf"), tl.float32)
+    sums = tl.zeros((ROWS, TILE), tl.float32) if ROWS <= 16 else tl.zeros((ROWS,), tl.float32)
+    return maximum, sums, tl.zeros((ROWS, BLOCK_D), tl.float32)
+
+
+@triton.jit
+def total_of(sums, ROWS: tl.constexpr):
+    total = tl.sum(sums, 1) if ROWS <= 16 else sums
+    return total
+
+
+@triton.jit
+def attend_tokens(
+    maximum, sums, acc, q, k_ptr, v_ptr, table_ptr, begin, end, limits,
+    block_stride, token_stride, qk_scale,
+    BLOCK_SIZE: tl.constexpr, PAGED: tl.constexpr, WHOLE: tl.constexpr, CAUSAL: tl.constexpr, HEAD_DIM: tl.constexpr,
+    BLOCK_D: tl.constexpr, ROWS: tl.constexpr, TILE: tl.constexpr, STAGES: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Online softmax of q [ROWS, BLOCK_D], gone on with over tokens begin .. end - 1 -> maximum, sums, acc of all tokens so far.
+
+    k_ptr, v_ptr  at their KV head; begin is a multiple of TILE
+    WHOLE         so is end, and every row sees every token: no score is masked
+    limits        [ROWS], the last token that a row sees, where CAUSAL
     A tile's entries of the block table are loaded one tile ahead, so that no load of K waits for them.
     """
     lane = tl.arange(0, TILE)
     dim = tl.arange(0, BLOCK_D)
-    maximum = tl.full((ROWS,), float("-inf"), tl.float32)
-    # With few rows the warps share a row's columns: one sum for each column, and they meet once, after the loop.
-    sums = tl.zeros((ROWS, TILE), tl.float32) if ROWS <= 16 else tl.zeros((ROWS,), tl.float32)
-    acc = tl.zeros((ROWS, BLOCK_D), tl.float32)
     if PAGED:
         if TILE <= BLOCK_SIZE:  # a tile lies in one block
             entry = tl.load(table_ptr + begin // BLOCK_SIZE, mask=begin < end, other=0)
@@ -52,10 +67,11 @@ def attend_tokens(
             wanted = wanted & (dim < HEAD_DIM)[None, :]
         k = tl.load(k_ptr + where, mask=wanted, other=0.0)
         scores = tl.dot(q, tl.trans(k), input_precision=PRECISION) * qk_scale
-        seen = live[None, :]
-        if CAUSAL:
-            seen = seen & (token[None, :] <= limits[:, None])
-        scores = tl.where(seen, scores, float("-inf"))
+        if not WHOLE:
+            seen = live[None, :]
+            if CAUSAL:
+                seen = seen & (token[None, :] <= limits[:, None])
+            scores = tl.where(seen, scores, float("-inf"))
         larger = tl.maximum(maximum, tl.max(scores, 1))
         base = larger
         if CAUSAL:  # a row may have seen no key yet: -inf - -inf is NaN
@@ -66,8 +82,6 @@ def attend_tokens(
         v = tl.load(v_ptr + where, mask=wanted, other=0.0)  # zeros where nobody wrote: 0 * NaN is NaN
         acc = tl.dot(p.to(v.dtype), v, acc * shrink[:, None], input_precision=PRECISION)
         maximum = larger
-    if ROWS <= 16:
-        sums = tl.sum(sums, 1)
     return maximum, sums, acc
 
 
@@ -96,11 +110,13 @@ def decode_kernel(
         heads_start = kv_head * head_stride
         if not PAGED:
             heads_start += table_row * block_stride
-        maximum, total, acc = attend_tokens(
-            q, k_ptr + heads_start, v_ptr + heads_start, tables_ptr + table_row * table_stride, begin, end, row,
-            block_stride, token_stride, qk_scale,
-            BLOCK_SIZE, PAGED, False, HEAD_DIM, BLOCK_D, ROWS, TILE, STAGES, PRECISION,
+        maximum, sums, acc = nothing_seen(ROWS, TILE, BLOCK_D)
+        maximum, sums, acc = attend_tokens(
+            maximum, sums, acc, q, k_ptr + heads_start, v_ptr + heads_start, tables_ptr + table_row * table_stride,
+            begin, end, row, block_stride, token_stride, qk_scale,
+            BLOCK_SIZE, PAGED, False, False, HEAD_DIM, BLOCK_D, ROWS, TILE, STAGES, PRECISION,
         )  # fmt: skip
+        total = total_of(sums, ROWS)
         some = total > 0  # no token at all: zeros, and -inf
         acc = acc / tl.where(some, total, 1.0)[:, None]
         lse = tl.where(some, maximum + tl.log2(tl.where(some, total, 1.0)), float("-inf"))

@@ -8,7 +8,7 @@ from course_lib.attention.paged_reference import paged_reference
 
 from .paged_cases import assert_close, assert_lse, cache, queries
 
-TILE = PrefillTile(16, 64, 4, 3)
+TILE = PrefillTile(16, 32, 4, 3)
 
 
 def bounds(*new):
@@ -58,8 +58,9 @@ def test_a_prompt_in_chunks_equals_the_prompt_at_once(chunk, impl):
 
 
 def test_a_tile_has_the_rows_that_the_tokens_need():
-    assert [prefill_tile(tokens, 4, 128).rows for tokens in (1, 4, 5, 16, 17, 512)] == [16, 16, 64, 64, 128, 128]
-    assert [prefill_tile(512, group, 256).rows for group in (1, 64, 65)] == [64, 64, 128]
+    assert [prefill_tile(tokens, 4, 128).rows for tokens in (1, 4, 5, 16, 17, 512)] == [16, 16, 64, 64, 64, 64]
+    assert [prefill_tile(tokens, 4, 128, (8, 0)).rows for tokens in (1, 4, 5, 16, 17, 512)] == [16, 16, 64, 64, 128, 128]
+    assert [prefill_tile(512, group, 256, (8, 0)).rows for group in (1, 64, 65)] == [64, 64, 128]
     assert prefill_tile(1, 71, 64).rows == 128  # all heads of one token
 
 

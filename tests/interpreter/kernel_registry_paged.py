@@ -6,6 +6,7 @@ import torch
 
 from course_lib.attention.decode_kernel import decode_kernel
 from course_lib.attention.merge_kernel import merge_kernel, merge_pair_kernel
+from course_lib.attention.paged_prefill import prefill_tile
 from course_lib.attention.paged_prefill_kernel import paged_prefill_kernel
 from course_lib.attention.paged_write_kernel import paged_write_kernel
 from course_lib.interpreter.compiled import Launch
@@ -46,22 +47,24 @@ def launches() -> Iterator[tuple[str, Launch]]:
     parts = {"GROUP": 4, "PARTS": 16, **sizes}
     yield "merge of parts", Launch(merge_kernel, (floats, floats, merges, out, floats, *strides), parts, TARGETS)
     yield "merge of two", Launch(merge_pair_kernel, (floats, floats, floats, floats, out, floats), sizes, TARGETS)
-    yield "paged prefill hd128, 128 rows", prefill(128, 128, 8)
-    yield "paged prefill hd256, 64 rows", prefill(256, 64, 8)
-    yield "paged prefill hd64, 16 rows", prefill(64, 16, 4)
+    yield "paged prefill hd128, 512 tokens", prefill(128, 512, "sm_90")
+    yield "paged prefill hd128, 512 tokens sm_80", prefill(128, 512, "sm_80")
+    yield "paged prefill hd256, 512 tokens", prefill(256, 512, *TARGETS)
+    yield "paged prefill hd64, 4 tokens", prefill(64, 4, *TARGETS)
     yield "paged write with RoPE", write(rope=True)
     yield "paged write", write(rope=False)
 
 
-def prefill(head_dim: int, rows: int, warps: int) -> Launch:
+def prefill(head_dim: int, max_q: int, *targets: str) -> Launch:
     q, pool, ints = empty(40, 32, head_dim), empty(9, 16, 8, head_dim), empty(64, dtype=torch.int32)
     tables, floats = empty(4, 8, dtype=torch.int32), empty(32, 40, dtype=torch.float32)
     strides = (*q.stride()[:2], *q.stride()[:2], 40, *pool.stride()[:3], tables.stride(0))
+    tile = prefill_tile(max_q, 4, head_dim, (8, 0) if targets[0] == "sm_80" else (9, 0))
     constants = {
-        "GROUP": 4, "POSITIONS": rows // 4, "BLOCK_SIZE": 16, "CAUSAL": True, "HEAD_DIM": head_dim, "BLOCK_D": head_dim,
-        "ROWS": rows, "TILE": 32 if head_dim == 256 else 64, "STAGES": 3, "PRECISION": "ieee", "num_warps": warps,
+        "GROUP": 4, "POSITIONS": tile.rows // 4, "BLOCK_SIZE": 16, "CAUSAL": True, "HEAD_DIM": head_dim, "BLOCK_D": head_dim,
+        "ROWS": tile.rows, "TILE": tile.tokens, "STAGES": tile.stages, "PRECISION": "ieee", "num_warps": tile.warps,
     }  # fmt: skip
-    return Launch(paged_prefill_kernel, (q, pool, pool, tables, q, floats, ints, ints, *strides, 0.1), constants, TARGETS)
+    return Launch(paged_prefill_kernel, (q, pool, pool, tables, q, floats, ints, ints, *strides, 0.1), constants, targets)
 
 
 def write(rope: bool) -> Launch:
