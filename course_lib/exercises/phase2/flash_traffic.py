@@ -1,0 +1,65 @@
+"""What a FlashAttention kernel may ask for, for exercise 2.4: closed forms, and a count of what a function does ask for."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...grading.criteria import Case
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+QUERY_ROWS = 64  # K and V are read at most once for so many queries
+LARGEST = 128  # rows and columns of a tile of scores, at most
+ELEMENTWISE = 32  # FLOPs for each score, beside the products; softmax takes about 7, and a product by hand 2 * head_dim
+
+
+def _covered(q_len: int, kv_len: int, causal: bool) -> tuple[int, int]:
+    """-> (rows of K read for one head, scores computed): what tiles of QUERY_ROWS queries read, and what the largest compute."""
+    from ...attention.tiles import Tile, keys_read, keys_seen
+
+    reading = Tile(QUERY_ROWS, LARGEST, 4, 1)
+    read = sum(keys_read(q_len, kv_len, row, reading, causal) for row in range(0, q_len, QUERY_ROWS))
+    seen = [keys_seen(q_len, kv_len, row, LARGEST, causal) for row in range(0, q_len, LARGEST)]
+    return read, sum(LARGEST * LARGEST * -(-keys // LARGEST) for keys in seen)
+
+
+def flash_bounds(case: Case) -> dict[str, int]:
+    """The most that a kernel may count in for the q, k and v of a case."""
+    batch, q_len, q_heads, head_dim = case["q"].shape
+    read, scores = _covered(q_len, case["k"].shape[1], case["causal"])
+    rows = batch * q_heads * head_dim * case["q"].element_size()
+    return {
+        "loaded_bytes": rows * (q_len + 2 * read),
+        "stored_bytes": rows * q_len,
+        "dot_flops": batch * q_heads * 4 * head_dim * scores,
+        "elementwise_flops": batch * q_heads * ELEMENTWISE * scores,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class FlashTraffic:
+    """Requested bytes and FLOPs of all launches, caches left out."""
+
+    loaded_bytes: int
+    stored_bytes: int
+    dot_flops: int
+    programs: int
+
+
+def flash_traffic(attention: Callable[..., Any], q: "Tensor", k: "Tensor", v: "Tensor", causal: bool) -> FlashTraffic:
+    """Run `attention(q, k, v, causal)` once, interpreted, and count.
+
+    Raises the KernelMistake that ended a launch, ValueError for a function that launched no kernel.
+    """
+    from ...interpreter.trace import trace
+
+    traced = trace(attention, (q, k, v, causal), {})
+    if traced.mistake is not None:
+        raise traced.mistake
+    ledgers = [launch.ledger for launch in traced.launches]
+    if not ledgers:
+        raise ValueError(f"{getattr(attention, '__name__', 'the function')} launched no kernel, so there are no bytes to count")
+    counts = [ledger.counts() for ledger in ledgers]
+    named = ("loaded_bytes", "stored_bytes", "dot_flops", "programs")
+    return FlashTraffic(**{name: sum(count.get(name, 0) for count in counts) for name in named})
