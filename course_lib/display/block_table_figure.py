@@ -61,7 +61,8 @@ def block_table_figure(
             _hatch(lower, x, y, 0.9 * filled / block_size, 0.62)
         _frame(lower, x, y, 0.9, 0.62, colours[names[0]] if names else "#c8ccd2")
         lower.annotate(str(block), (x, y - 0.03), fontsize=7.5, color=GREY, va="bottom")
-        lower.annotate(", ".join(names), (x + 0.9, y - 0.03), fontsize=7.5, color=GREY, va="bottom", ha="right")
+        whose = names[0] if len(names) == 1 else f"{len(names)} hold it" if names else "free"
+        lower.annotate(whose, (x + 0.9, y - 0.03), fontsize=7.5, color=GREY, va="bottom", ha="right")
     lower.set(xlim=(0, columns), ylim=(rows - 0.1, -0.3))
     free = sum(not names for names in holders.values())
     lower.set_title(f"memory: {num_blocks} blocks of {block_size} slots, {free} free; hatched: held by several sequences",
