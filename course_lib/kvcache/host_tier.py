@@ -26,7 +26,7 @@ POLICIES = ("lru", "lfu")
 class Place:
     """One page behind those that lead to it; with or without content."""
 
-    parent: "Place | None" = field(repr=False)
+    parent: "Place | None" = field(repr=False)  # None: the root, or no longer under it
     page: Page
     content: Any = field(default=None, repr=False)
     kept: bool = False
@@ -52,6 +52,7 @@ class HostTier:
         self.budget_blocks, self.policy = budget_blocks, policy
         self.statistics = HostStatistics()
         self._root = Place(None, ())
+        self._trail: tuple[list[Page], list[Place]] = [], []  # the path walked last, and its places
         self._kept = self._clock = 0
         self._order: list[tuple[tuple[int, int], Place]] = []  # a heap; entries whose rank has changed since are skipped
 
@@ -65,14 +66,12 @@ class HostTier:
         if not self.budget_blocks:
             self.statistics.dropped_blocks += 1
             return
-        found = self.run(path, len(path) - 1)
-        if found:
+        place = self._find(path)
+        if place is not None and place.kept:
             self.statistics.spared_copies += 1
-            place = found[0]
         else:
-            content, place = copy_out(), self._root
-            for page in path:
-                place = place.children.get(page) or place.children.setdefault(page, Place(place, page))
+            content = copy_out()
+            place = place or self._make(path)
             place.content, place.kept = content, True
             self.statistics.copied_out_blocks += 1
             self._kept += 1
@@ -111,6 +110,24 @@ class HostTier:
         current = {id(place) for rank, place in self._order if place.kept and place.rank == rank}
         assert current == {id(place) for place in kept}, f"{len(current)} of {len(kept)} blocks can be dropped"
 
+    def _find(self, path: Sequence[Page]) -> Place | None:
+        """The place at the end of a path. A text is evicted from its end, so a path often is the last one less a page."""
+        pages, places = self._trail
+        if len(path) <= len(places) and places[len(path) - 1].parent is not None and list(path) == pages[: len(path)]:
+            return places[len(path) - 1]
+        place: Place | None = self._root
+        for page in path:
+            place = place.children.get(page) if place is not None else None
+        return place
+
+    def _make(self, path: Sequence[Page]) -> Place:
+        place, places = self._root, []
+        for page in path:
+            place = place.children.get(page) or place.children.setdefault(page, Place(place, page))
+            places.append(place)
+        self._trail = list(path), places
+        return place
+
     def _use(self, place: Place) -> None:
         self._clock += 1
         place.uses += 1
@@ -139,8 +156,9 @@ class HostTier:
         self._kept -= 1
         self.statistics.dropped_blocks += 1
         while place.parent is not None and not place.kept and not place.children:
-            del place.parent.children[place.page]
-            place = place.parent
+            above, place.parent = place.parent, None
+            del above.children[place.page]
+            place = above
 
 
 class Found(NamedTuple):

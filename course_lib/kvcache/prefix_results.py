@@ -16,13 +16,17 @@ class Entry:
     salt: Salt
     children: dict[int, "Entry"] = field(default_factory=dict, repr=False)  # by block
 
+    def pages(self) -> list[tuple[int, ...]]:
+        """The tokens of each block from the beginning of the text to this one."""
+        pages, entry = [], self
+        while entry.parent is not None:
+            pages.append(entry.tokens)
+            entry = entry.parent
+        return pages[::-1]
+
     def prefix(self) -> list[int]:
         """All tokens up to the end of this block."""
-        parts, entry = [], self
-        while entry.parent is not None:
-            parts.append(entry.tokens)
-            entry = entry.parent
-        return [token for part in reversed(parts) for token in part]
+        return [token for page in self.pages() for token in page]
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,6 +51,11 @@ def pages_of(tokens: Sequence[int], block_size: int, salt: Salt = "") -> list[Pa
     """The whole pages of a text, the salt in the first: 7 tokens, blocks of 3: [(salt, (t0, t1, t2)), (t3, t4, t5)]."""
     tokens, salt = whole_tokens(tokens), checked_salt(salt)
     pages: list[Page] = [tuple(tokens[at : at + block_size]) for at in range(0, len(tokens) - block_size + 1, block_size)]
+    return salted(pages, salt)
+
+
+def salted(pages: list[Page], salt: Salt) -> list[Page]:
+    """The salt in the first page."""
     return [(salt, pages[0]), *pages[1:]] if pages else pages
 
 

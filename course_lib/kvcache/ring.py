@@ -15,7 +15,7 @@ Sinks    Xiao et al., "Efficient streaming language models with attention sinks"
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from .errors import KVCacheError, UnknownSequence
+from .errors import KVCacheError, UnknownSequence, whole
 
 if TYPE_CHECKING:
     from .block_pool import BlockPool
@@ -40,6 +40,7 @@ class RingCache:
     """One sequence. `length` counts all tokens ever appended; at most `max_blocks` blocks are held."""
 
     def __init__(self, pool: "BlockPool", window: int, sinks: int = 0, max_append: int = 1) -> None:
+        window, sinks, max_append = whole(window, "window"), whole(sinks, "sinks"), whole(max_append, "max_append")
         if window < 1 or sinks < 0 or max_append < 1:
             raise KVCacheError(f"window {window}, sinks {sinks}, max_append {max_append}; use at least 1, 0 and 1")
         self.pool, self.window, self.sinks, self.max_append = pool, window, sinks, max_append
@@ -61,7 +62,7 @@ class RingCache:
 
     def append(self, tokens: int) -> Appended:
         """Room for the next tokens, all or nothing. Raises OutOfBlocks, KVCacheError when tokens > max_append."""
-        blocks = self.blocks
+        blocks, tokens = self.blocks, whole(tokens, "tokens to append")
         if not 0 <= tokens <= self.max_append:
             limit = f"the ring has room for {self.max_append} at a time, so that the first of them still sees its window"
             raise KVCacheError(f"{tokens} tokens to append; {limit}: cut the prompt into chunks")

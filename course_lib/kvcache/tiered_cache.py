@@ -12,7 +12,7 @@ from .host_tier import HostTier
 from .prefix_cache import PrefixCache
 from .prefix_names import Salt
 from .prefix_results import Entry
-from .radix_node import pages_of
+from .radix_node import pages_of, salted
 
 
 class TieredMatch(NamedTuple):
@@ -59,5 +59,4 @@ class TieredPrefixCache:
         return TieredMatch(blocks, len(blocks) * pool.block_size, len(new) * pool.block_size)
 
     def _save(self, entry: Entry) -> None:
-        path = pages_of(entry.prefix(), self.cache.pool.block_size, entry.salt)
-        self.host.keep(path, lambda: self._copy_out(entry.block))
+        self.host.keep(salted(entry.pages(), entry.salt), lambda: self._copy_out(entry.block))

@@ -15,11 +15,15 @@ from course_lib.kvcache import (
     OutOfBlocks,
     PrefixCache,
     RadixTree,
+    RingCache,
+    TieredPrefixCache,
+    TieredPrefixes,
     TwoLevelTable,
 )  # fmt: skip
 from course_lib.kvcache.baselines import OracleFirstFit
 from course_lib.kvcache.contiguous import Buddy, FirstFit
 from course_lib.kvcache.prefix_names import root_name
+from course_lib.kvcache.radix_node import pages_of
 from course_lib.kvcache.replay import replay
 from course_lib.kvcache.trace import Request
 
@@ -140,6 +144,7 @@ def test_block_numbers_of_arrays_and_iterators_are_ints_in_the_books(kind):
     lambda pool: BlockTables(pool).add("a", 2.5), lambda pool: BlockTables(pool).add("a", -1),
     lambda pool: BlockPool(4.0, 4), lambda pool: BlockPool(4, 4.0), lambda pool: HostTier(4).keep([], list),
     lambda pool: DoubleBufferedTables(pool, 0, 4), lambda pool: DoubleBufferedTables(pool, 4, 0),
+    lambda pool: RingCache(pool, 5.5), lambda pool: RingCache(pool, 5).append(0.5),
     lambda pool: FirstFit(8).allocate(0), lambda pool: FirstFit(8).allocate(-2), lambda pool: Buddy(8, 4).allocate(0),
     lambda pool: replay([Request(1, 1)], OracleFirstFit(8), every=0),
 ])  # fmt: skip
@@ -227,3 +232,33 @@ def test_storage_refuses_slots_outside_and_keeps_no_gradients():
     assert not storage.read(0, torch.tensor([-1]), dead=torch.tensor([True]))[0].any()
     storage.write(0, torch.tensor([3]), new)
     assert not storage.keys(0).requires_grad
+
+
+class Counted(dict):
+    walks = 0
+
+    def get(self, *what):
+        self.walks += 1
+        return super().get(*what)
+
+
+@pytest.mark.parametrize("budget", [10_000, 100])
+def test_a_long_text_moves_to_the_host_without_a_walk_for_each_page(budget):
+    """2,000 pages: a walk from the root for each of them was 2 million steps, and a second of a scheduler's time."""
+    text = list(range(2000))
+    tree, cache = RadixTree(BlockPool(2000, 1)), PrefixCache(BlockPool(2000, 1))
+    hosts = [HostTier(budget), HostTier(budget)]
+    tiered = TieredPrefixes(tree, hosts[0], lambda block: block, lambda content, block: None)
+    TieredPrefixCache(cache, hosts[1], lambda block: block, lambda content, block: None)
+    blocks = tree.pool.allocate(2000)
+    tree.insert(text, blocks)
+    tree.pool.release(blocks)
+    put(cache, text)
+    for host in hosts:
+        host._root.children = Counted()
+    assert len(tiered.evict(2000)) == len(cache.pool.allocate(2000)) == 2000
+    for host in hosts:
+        assert host._root.children.walks <= 2, f"{host._root.children.walks} walks from the root"
+        host.check()
+        assert len(host) == min(budget, 2000)
+    assert hosts[0].run(pages_of(text, 1), 0) == hosts[0].run(pages_of(text[:budget], 1), 0)
