@@ -1,11 +1,12 @@
-"""The benchmark of the forward kernel names its sources, its bars belong to cases, and its variants start with the defaults."""
+"""The benchmarks of attention name their sources, bars belong to cases, and the defaults are among the variants."""
 
 from pathlib import Path
 
 import pytest
 
-from benchmarks import _flash_setup, _flash_variants, flash_forward
-from course_lib.attention.tiles import HOPPER, shared_bytes
+from benchmarks import _flash_setup, _flash_variants, flash_forward, paged_decode, paged_prefill
+from course_lib.attention.paged_prefill import PrefillTile, prefill_tile
+from course_lib.attention.tiles import HOPPER, HOPPER_FEW_KEYS, HOPPER_POINTERS, shared_bytes
 
 ROOT = Path(__file__).parents[2]
 
@@ -29,5 +30,13 @@ def test_a_rate_counts_half_of_the_product_when_causal():
 def test_variants_start_with_the_default_and_fit_an_h200(head_dim):
     variants = _flash_variants.tiles(head_dim)
     assert variants[0] == HOPPER[head_dim]
+    assert {HOPPER_FEW_KEYS[head_dim], HOPPER_POINTERS[head_dim]} <= set(variants)
     assert len(variants) == len(set(variants))
     assert all(shared_bytes(tile, head_dim) <= 232_448 for tile in variants)
+
+
+def test_paged_benchmarks_name_their_sources_and_prefill_tries_its_default():
+    assert all((ROOT / name).is_file() for name in (*paged_decode.SOURCES, *paged_prefill.SOURCES))
+    variants = [PrefillTile(*four) for four in paged_prefill.VARIANTS]
+    assert prefill_tile(paged_prefill.CHUNK, 4, 128) in variants
+    assert len(variants) == len(set(variants))
