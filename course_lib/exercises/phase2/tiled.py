@@ -61,13 +61,28 @@ def _slips(case: Case) -> Iterator[tuple[str, Any]]:
     causal, heads, kv_heads = case["causal"], q.shape[2], k.shape[2]
     yield "The scores are q k / sqrt(head_dim). Is the root there?", attention_reference(q, k, v, causal=causal, scale=1.0)
     if causal:
-        yield "Keys behind a query are seen. Where is the mask?", attention_reference(q, k, v)
+        yield "Keys behind a query are seen. Where is the mask?", _without_mask(case)
         short = k.shape[1] < q.shape[1]
         yield "The last query sees the last key, whatever the lengths are: bottom-right.", _top_left(q, k, v, short)
     if kv_heads < heads:
         wrong = torch.arange(heads) % kv_heads
         slip = attention_reference(q, k[:, :, wrong], v[:, :, wrong])
         yield "Which KV head serves query head 1: the second, or still the first?", slip
+
+
+def _without_mask(case: Case) -> Any:
+    """Every query sees all the keys of the tiles that its walk loads."""
+    import torch
+
+    from ...attention.reference import attention_reference
+    from ...attention.tiles import Tile, keys_read
+
+    q, k, v = (case[name][None] for name in "qkv")
+    tile, parts = Tile(case["tile_q"], case["tile_k"], 4, 1), []
+    for row in range(0, q.shape[1], tile.query_rows):
+        keys = keys_read(q.shape[1], k.shape[1], row, tile, causal=True)
+        parts.append(attention_reference(q[:, row : row + tile.query_rows], k[:, :keys], v[:, :keys]))
+    return torch.cat([out for out, _ in parts], 1), torch.cat([lse for _, lse in parts], 2)
 
 
 def _top_left(q: Any, k: Any, v: Any, short: bool) -> Any:

@@ -155,16 +155,6 @@ def tail_apart(scores, values):
     import triton.language as tl
 
     @triton.jit
-    def step(s, v, m, l, acc):
-        s = s.to(tl.float32) * 1.4426950408889634
-        v = tl.where(s == float("-inf"), 0.0, v.to(tl.float32))
-        new = tl.maximum(m, tl.max(s, axis=0))
-        safe = tl.maximum(new, -3.0e38)
-        a = tl.exp2(m - safe)
-        p = tl.exp2(s - safe)
-        return new, a * l + tl.sum(p, axis=0), a * acc + tl.sum(p * v, axis=0)
-
-    @triton.jit
     def tail_kernel(s_ptr, v_ptr, result_ptr, n, stride, rows, BLOCK: tl.constexpr):
         row = tl.program_id(0)
         s_ptr += row.to(tl.int64) * stride
@@ -174,11 +164,22 @@ def tail_apart(scores, values):
         acc = tl.full([], 0, tl.float32)
         whole = n // BLOCK * BLOCK
         for start in tl.range(0, whole, BLOCK, num_stages=3):
-            m, l, acc = step(tl.load(s_ptr + start + lane), tl.load(v_ptr + start + lane), m, l, acc)
+            s = tl.load(s_ptr + start + lane).to(tl.float32) * 1.4426950408889634
+            v = tl.where(s == float("-inf"), 0.0, tl.load(v_ptr + start + lane).to(tl.float32))
+            new = tl.maximum(m, tl.max(s, axis=0))
+            safe = tl.maximum(new, -3.0e38)
+            a = tl.exp2(m - safe)
+            p = tl.exp2(s - safe)
+            l, acc, m = a * l + tl.sum(p, axis=0), a * acc + tl.sum(p * v, axis=0), new
         if whole < n:
             rest = lane < n - whole
-            s = tl.load(s_ptr + whole + lane, mask=rest, other=float("-inf"))
-            m, l, acc = step(s, tl.load(v_ptr + whole + lane, mask=rest, other=0), m, l, acc)
+            s = tl.load(s_ptr + whole + lane, mask=rest, other=float("-inf")).to(tl.float32) * 1.4426950408889634
+            v = tl.load(v_ptr + whole + lane, mask=rest & (s > float("-inf")), other=0).to(tl.float32)
+            new = tl.maximum(m, tl.max(s, axis=0))
+            safe = tl.maximum(new, -3.0e38)
+            a = tl.exp2(m - safe)
+            p = tl.exp2(s - safe)
+            l, acc, m = a * l + tl.sum(p, axis=0), a * acc + tl.sum(p * v, axis=0), new
         tl.store(result_ptr + row, tl.where(l > 0, acc / l, 0.0))
         tl.store(result_ptr + rows + row, tl.where(l > 0, (m + tl.log2(l)) / 1.4426950408889634, float("-inf")))
 
