@@ -46,6 +46,7 @@ _HOME = {
     "least_bytes": "cost",
     "least_tile_bytes": "cost",
     "merge": "online_softmax",
+    "merge_parts": "online_softmax",
     "merge_states": "online_softmax",
     "packed_reference": "reference",
     "paged_decode": "decode",

@@ -5,6 +5,7 @@ exp(score - m) * value. Two such parts, of disjoint keys, merge into the part of
 commutative, and the part of no keys, (-inf, 0, 0), changes nothing. So keys may come in any order, in tiles (FlashAttention), or
 be split over programs whose parts are merged at the end (split-KV decoding).
 
+Source   Milakov and Gimelshein, "Online normalizer calculation for softmax", arXiv 1805.02867, section 3.1
 Layout   scores [..., keys], values [..., keys, v_dim] -> m, l [...], acc [..., v_dim]; natural exponentials.
 """
 
@@ -53,6 +54,17 @@ def finish(p: Partial) -> tuple[Tensor, Tensor]:
     return out, p.m + torch.log(p.l)
 
 
+def merge_parts(parts: Partial) -> Partial:
+    """`merge` of many parts at once: m, l [parts, ...], acc [parts, ..., v_dim] -> the part of all their keys.
+
+    One with m = -inf has no key and counts for nothing, whatever its l and acc hold: 0 * NaN would be NaN.
+    """
+    m = parts.m.amax(0)
+    weights, live = torch.exp(parts.m - _finite(m)), parts.m > -torch.inf
+    l, acc = parts.l.where(live, 0.0), parts.acc.where(live[..., None], 0.0)
+    return Partial(m, (weights * l).sum(0), (weights[..., None] * acc).sum(0))
+
+
 def merge_states(outs: Tensor, lses: Tensor) -> tuple[Tensor, Tensor]:
     """Finished parts of disjoint keys -> the result of all. outs [parts, ..., v_dim], lses [parts, ...], as `finish` gives them.
 
@@ -62,13 +74,8 @@ def merge_states(outs: Tensor, lses: Tensor) -> tuple[Tensor, Tensor]:
         raise ValueError(f"outs must be lses with an axis of values behind, got {[*outs.shape]} and {[*lses.shape]}")
     if lses.shape[0] == 0:
         raise ValueError("merge_states needs at least one part, got none")
-    m = lses.amax(0)
-    weights = torch.exp(lses - _finite(m))
-    total = weights.sum(0)
-    # an empty part may hold anything, NaN too: 0 * NaN would be NaN
-    kept = torch.where(weights[..., None] > 0, outs, torch.zeros_like(outs))
-    out = (weights[..., None] * kept).sum(0) / total.where(total > 0, 1.0)[..., None]
-    return out.to(outs.dtype), m + torch.log(total)
+    out, lse = finish(merge_parts(Partial(lses, torch.ones_like(lses), outs)))
+    return out.to(outs.dtype), lse
 
 
 def _finite(m: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from course_lib.attention import finish, merge, merge_states, partial
+from course_lib.attention import Partial, finish, merge, merge_parts, merge_states, partial
 from course_lib.attention.online_softmax import empty
 
 
@@ -76,3 +76,22 @@ def test_shapes_that_do_not_fit_are_named():
         merge_states(torch.zeros(2, 4, 3), torch.zeros(2, 3))
     with pytest.raises(ValueError, match="at least one part"):
         merge_states(torch.zeros(0, 4, 3), torch.zeros(0, 4))
+
+
+def test_many_parts_merge_as_one_after_the_other():
+    """Of 5 parts of 3 rows one is empty and holds what its memory held; in the last row all are."""
+    torch.manual_seed(4)
+    parts = Partial(torch.randn(5, 3).double(), torch.rand(5, 3).double(), torch.randn(5, 3, 7).double())
+    parts.m[1, 0] = parts.m[:, 2] = -torch.inf
+    expected = Partial(*(x[0] for x in parts))
+    expected.l[2], expected.acc[2] = 0, 0
+    for i in range(1, 5):
+        one = Partial(*(x[i].clone() for x in parts))
+        one.l[one.m == -torch.inf] = 0
+        one.acc[one.m == -torch.inf] = 0
+        expected = merge(expected, one)
+    parts.l[parts.m == -torch.inf] = torch.nan
+    parts.acc[parts.m == -torch.inf] = torch.nan
+    for found, wanted in zip(merge_parts(parts), expected, strict=True):
+        torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
+    assert not merge_parts(parts).acc[2].any()
