@@ -79,6 +79,8 @@ class DecodePlan:
         if device.type == "cuda" and device.index is None:
             device = torch.device("cuda", torch.cuda.current_device())
         lengths = checks.host_lengths(kv_lengths)
+        if queries_per_row < 1 or (programs is not None and programs < 1):
+            raise ValueError(f"{queries_per_row} queries for each row, {programs} programs; use at least 1 of both")
         group = max(1, q_heads // max(1, kv_heads))
         at_once = max(1, min(queries_per_row, most_rows(head_dim) // group))
         first = np.arange(0, queries_per_row, at_once)

@@ -12,8 +12,16 @@ from torch import Tensor
 
 
 def gather_blocks(blocks: Tensor, table: Tensor, length: int) -> Tensor:
-    """One row's tokens in order: a pool [num_blocks, block_size, ...] and a table [max_blocks] -> [length, ...]."""
+    """One row's tokens in order: a pool [num_blocks, block_size, ...] and a table [max_blocks] -> [length, ...].
+
+    ValueError for a table too short, or an entry outside the pool: torch would read -1 as the last block.
+    """
     used = -(-length // blocks.shape[1])
+    if used > len(table):
+        raise ValueError(f"{length} tokens need {used} blocks of {blocks.shape[1]}, the table has {len(table)}")
+    outside = [block for block in table[:used].tolist() if not 0 <= block < blocks.shape[0]]
+    if outside:
+        raise ValueError(f"the table names block {outside[0]}, and the pool has blocks 0..{blocks.shape[0] - 1}")
     return blocks[table[:used].long()].flatten(0, 1)[:length]
 
 

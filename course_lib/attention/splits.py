@@ -24,6 +24,7 @@ MERGE_TILES = 3
 MIN_TILES = 4
 CRUMB_SHARE = 8  # from so many tiles a program on, one tile more or less is no imbalance, and a piece of one tile is a waste
 SPLITS = ("auto", "whole", "together", "even")
+MOST_TOKENS = 2**31 - 1 - 1024  # the end of a last tile is an int32 as well
 FIELDS = 8  # int32 numbers of an item; decode_kernel.py names them
 
 
@@ -45,6 +46,8 @@ class WorkList:
         return int(self.merges[:, 4].sum())
 
     def describe(self) -> str:
+        if not len(self.items):
+            return f"no items for {len(self.starts) - 1} programs"
         tokens = self.items[:, 5] - self.items[:, 4]
         cut = f"{len(self.merges)} pairs cut into {self.slots} parts"
         return f"{len(tokens)} items for {len(self.starts) - 1} programs, {cut}, {tokens.min()} to {tokens.max()} tokens an item"
@@ -65,7 +68,13 @@ def split_work(
     if splits not in SPLITS:
         raise ValueError(f"splits is one of {', '.join(SPLITS)}, got {splits!r}")
     lengths = np.asarray(lengths, dtype=np.int64)
+    if min(programs, tile, kv_heads) < 1:
+        raise ValueError(f"{programs} programs, tiles of {tile} tokens, {kv_heads} KV heads; use at least 1 of each")
+    if len(lengths) and not 0 <= lengths.min() <= lengths.max() <= MOST_TOKENS:
+        raise ValueError(f"lengths from {lengths.min()} to {lengths.max()} tokens; counted in int32, use 0 to {MOST_TOKENS}")
     count = len(lengths)
+    if not count:
+        return WorkList(np.zeros(programs + 1, np.int32), np.zeros((0, FIELDS), np.int32), np.zeros((0, FIELDS), np.int32))
     if groups is None:
         groups = np.stack([np.arange(count), np.ones(count, np.int64), np.arange(count)], 1)
     row_tiles = np.maximum(-(-lengths // tile), 1)  # a row without tokens is an item that writes zeros

@@ -1,5 +1,7 @@
 """What would be wrong without a word is refused: lost gradients, shared memory, scales, dtypes, plans of others, captures."""
 
+import re
+
 import numpy
 import pytest
 import torch
@@ -8,10 +10,13 @@ from course_lib.attention import (
     DecodePlan,
     cascade_decode,
     contiguous_decode,
+    decode_reference,
     flash_attention,
     flash_attention_packed,
+    gather_blocks,
     paged_decode,
-)  # fmt: skip
+    split_work,
+)
 from course_lib.attention.paged_prefill import paged_prefill
 from course_lib.attention.paged_write import paged_write
 
@@ -222,3 +227,33 @@ def test_operators_take_what_their_fake_versions_describe():
 def test_contiguous_rows_are_as_many_as_planned():
     with pytest.raises(ValueError, match="planned for 3 rows"):
         contiguous_decode(torch.randn(3, 4, 64), torch.randn(2, 32, 2, 64), torch.randn(2, 32, 2, 64))
+
+
+def test_an_oracle_does_not_read_what_is_not_there():
+    """Torch takes entry -1 for the last block, and a slice past the end for a shorter one: a wrong truth, without a word."""
+    pool = torch.randn(2, 4, 1, 8)
+    for table, length, message in (([0], 5, "2 blocks of 4, the table has 1"), ([0, -1], 5, "names block -1"), ([2], 1, "0..1")):
+        with pytest.raises(ValueError, match=re.escape(message)):
+            gather_blocks(pool, int32(*table), length)
+        with pytest.raises(ValueError, match=re.escape(message)):
+            decode_reference(torch.randn(1, 2, 8), pool, pool, int32(table), [length])
+    assert torch.equal(gather_blocks(pool, int32(1, -1), 4), pool[1])
+
+
+@pytest.mark.parametrize(("lengths", "more"), [
+    ([-1], {}), ([2**31], {}), ([5], {"programs": 0}), ([5], {"tile": 0}), ([5], {"kv_heads": 0}), ([5], {"splits": "some"}),
+])  # fmt: skip
+def test_work_that_cannot_be_cut_is_refused(lengths, more):
+    with pytest.raises(ValueError, match=r"use at least 1|in int32|splits is one of"):
+        split_work(lengths, **({"kv_heads": 2, "tile": 64, "programs": 4} | more))
+
+
+def test_no_work_is_a_list_without_items():
+    work = split_work([], 2, tile=64, programs=4)
+    assert (work.starts.tolist(), len(work.items), work.slots, work.describe()) == ([0] * 5, 0, 0, "no items for 4 programs")
+
+
+@pytest.mark.parametrize("more", [{"programs": 0}, {"programs": -1}, {"queries_per_row": 0}])
+def test_plans_of_nothing_are_refused(more):
+    with pytest.raises(ValueError, match="use at least 1 of both"):
+        Paged().plan(**more)
