@@ -2,9 +2,11 @@
 
 from .attend_rows import ATTEND_ROWS
 from .blocks import BLOCKS
+from .flash import FLASH
 from .merge import MERGE
+from .prefix import PREFIX
 from .tiled import TILED
 
-EXERCISES = (MERGE, ATTEND_ROWS, TILED, BLOCKS)
+EXERCISES = (MERGE, ATTEND_ROWS, TILED, FLASH, BLOCKS, PREFIX)
 
-__all__ = ["ATTEND_ROWS", "BLOCKS", "EXERCISES", "MERGE", "TILED"]
+__all__ = ["ATTEND_ROWS", "BLOCKS", "EXERCISES", "FLASH", "MERGE", "PREFIX", "TILED"]
