@@ -25,7 +25,6 @@ SAYS = {  # what a learner reads, where the words are the point
     answers.base_two: "What makes e ** s of them?",
     answers.one_row_short: "Did a program store this row's result?",
     answers.stride_ignored: "Multiply the index of each axis by its stride",
-    answers.too_many_at_once: "sm_80: spills",
 }
 
 

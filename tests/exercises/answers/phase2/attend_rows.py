@@ -269,7 +269,6 @@ OUT = "out = torch.empty(rows, dtype="
 results_in_the_dtype = change("results_in_the_dtype", (OUT + "torch.float32", OUT + "scores.dtype"))
 one_row_short = change("one_row_short", ("[(rows,)]", "[(max(rows - 1, 1),)]"))
 one_by_one = change("one_by_one", ("BLOCK=2048", "BLOCK=128"))
-too_many_at_once = change("too_many_at_once", ("BLOCK=2048", "BLOCK=32768"))
 two_passes = spoiled(three_passes, "two_passes", (
     """        l = tl.full((), 0.0, tl.float32)
         for start in range(0, n, BLOCK):
@@ -309,7 +308,6 @@ MORE_WRONG = [
     (not_divided, ALL),
     (l_in_half, ALL - {"large scores"}),
     (results_in_the_dtype, {"rows", "masked keys", "large scores", "compiled"}),
-    (too_many_at_once, {"compiled"}),
 ]
 RIGHT = [by_rows, several_rows_a_program]
 MORE_RIGHT = [a_state_for_each_lane, parts_of_a_row, tail_apart]
