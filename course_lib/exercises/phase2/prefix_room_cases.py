@@ -57,7 +57,8 @@ def _many_branches(draw: Draw, size: int) -> Case:
 def eviction_cases(seed: int) -> list[Case]:
     draw = Draw(seed)
     size = draw.random.choice([2, 3, 4])
-    return [_oldest_first(draw, size), _last_block_first(draw, size), _a_reader_stays(draw, size), _mixed_evictions(draw, size)]
+    makers = (_oldest_first, _last_block_first, _what_it_reads_stays, _a_reader_stays, _mixed_evictions)
+    return [make(draw, size) for make in makers]
 
 
 def _oldest_first(draw: Draw, size: int) -> Case:
@@ -78,6 +79,15 @@ def _last_block_first(draw: Draw, size: int) -> Case:
         operations += served_unpublished(draw, [draw.tokens(blocks * size)])
         operations += served_unpublished(draw, [text[: (6 - blocks) * size] + draw.tokens(1)])
     return case("the end before the beginning", operations, 6, size)
+
+
+def _what_it_reads_stays(draw: Draw, size: int) -> Case:
+    """Room is needed for a prompt whose own beginning has been unread for longest: somebody else's end goes."""
+    old, other = draw.tokens(2 * size), draw.tokens(2 * size)
+    operations = list(served(draw, [old + draw.tokens(1), other + draw.tokens(1)]))
+    operations += served_unpublished(draw, [old + draw.tokens(3 * size)])  # 2 blocks free, 4 cached: needs 3, reads 2
+    operations += served_unpublished(draw, [other + draw.tokens(1), old + draw.tokens(1)])
+    return case("its own beginning is the oldest", operations, 6, size)
 
 
 def _a_reader_stays(draw: Draw, size: int) -> Case:

@@ -603,7 +603,6 @@ def no_cache(num_blocks, block_size, hash_function):
 WRONG = [
     (no_cache, ALL),
     (forgets_everything, ALL - {COLLISIONS}),
-    (change("finds_nothing", (LOOK_UP, f"return []\n            {LOOK_UP}")), ALL - {COLLISIONS, COPIES}),
     (change("nothing_left_to_compute", ("self._find(tokens[:-1], salt)", "self._find(tokens, salt)")), {WHOLE}),
     (change("counts_blocks", ("return len(found) * block_size", "return len(found)")), ALL - {COPIES}),
     (change("trusts_the_name", (FOUND, "if block is None:"), (KNOWN, "elif False:")), {COLLISIONS}),
