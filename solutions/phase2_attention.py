@@ -1088,6 +1088,8 @@ lab.predict("C080")
 # What the launch reads, by argument and by line, which program touches what, and at the end what the compiler made of the kernel for both targets. Compare registers, spills and shared memory with your numbers on paper:
 
 # %%
+from IPython.display import display
+
 draw = torch.Generator().manual_seed(0)
 q, k, v = (torch.randn(1, 200, heads, 128, generator=draw).bfloat16().to(device) for heads in (2, 1, 1))
 try:
@@ -1405,7 +1407,7 @@ except NotImplementedError as still_open:
 #
 # "Less than $x$ percent" is a statement about block *and* length: $7.5 / (L + 7.5)$ is below 5% from $L = 142.5$ on, and below 3% from 242.5 on.
 #
-# The roadmap names several sizes for the same block. Judge three:
+# The roadmap names several sizes for the same block. Judge two of them, and the target:
 
 # %%
 lab.predict("C016", "C006", "C078")
