@@ -1,15 +1,12 @@
-"""Exercise 2.2 against many answers at once: their launches are replayed by one process, where one each would take minutes."""
+"""Exercise 2.2 against many answers at once, and what its time is weighed with."""
 
 import pytest
 
 from course_lib.exercises import exercise
 from course_lib.exercises.runners import phase2_attend_rows as runner
-from course_lib.grading.inside.attempt import attempt
-from course_lib.grading.judging import conclude, plan
-from course_lib.grading.launches import with_launch_evidence
 from course_lib.grading.outcome import State
-from course_lib.interpreter.recorded.recording import record
 
+from . import judged_together
 from .answers.phase2 import attend_rows as answers
 
 WRONG = dict(answers.MORE_WRONG)
@@ -31,18 +28,7 @@ SAYS = {  # what a learner reads, where the words are the point
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory):
     """answer -> verdict."""
-    known, each = exercise("2.2"), [*WRONG, *answers.MORE_RIGHT]
-    jobs = plan(known, "check", seed=11)
-    made = []
-    for answer in each:
-        for job in jobs:
-            criterion = known.criteria[job.criterion]
-            made.append(attempt(getattr(runner, criterion.run), answer, job.case, None, record))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COURSE_COMPILE_CACHE", str(tmp_path_factory.mktemp("reports")))
-        made = with_launch_evidence(known, "check", jobs * len(each), made, runner, cached=True)
-    parts = [made[place : place + len(jobs)] for place in range(0, len(made), len(jobs))]
-    return {answer: conclude(known, "check", jobs, part) for answer, part in zip(each, parts, strict=True)}
+    return judged_together.verdicts("2.2", runner, [*WRONG, *answers.MORE_RIGHT], tmp_path_factory.mktemp("reports"))
 
 
 @pytest.mark.compile

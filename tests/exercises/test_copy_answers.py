@@ -1,16 +1,12 @@
-"""Exercise 1.4 against many answers at once: their launches are replayed by one process, where one each would take a minute."""
+"""Exercise 1.4 against many answers at once, and what its time is weighed with."""
 
 import pytest
-import torch
 
 from course_lib.exercises import exercise
 from course_lib.exercises.runners import phase1_copy as runner
-from course_lib.grading.inside.attempt import attempt
-from course_lib.grading.judging import conclude, plan
-from course_lib.grading.launches import with_launch_evidence
 from course_lib.grading.outcome import State
-from course_lib.interpreter.recorded.recording import record
 
+from . import judged_together
 from .answers.phase1 import copy as answers
 
 WRONG = dict(answers.MORE_WRONG)
@@ -34,19 +30,7 @@ SAYS = {  # what a learner reads, where the words are the point
 @pytest.fixture(scope="module")
 def verdicts(tmp_path_factory):
     """answer -> verdict."""
-    known, each = exercise("1.4"), [*WRONG, *answers.MORE_RIGHT]
-    jobs = plan(known, "check", seed=11)
-    made = []
-    for answer in each:
-        for job in jobs:
-            criterion = known.criteria[job.criterion]
-            recorder = record if criterion.launches else None
-            made.append(attempt(getattr(runner, criterion.run), answer, job.case, None, recorder))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COURSE_COMPILE_CACHE", str(tmp_path_factory.mktemp("reports")))
-        made = with_launch_evidence(known, "check", jobs * len(each), made, runner, cached=True)
-    parts = [made[place : place + len(jobs)] for place in range(0, len(made), len(jobs))]
-    return {answer: conclude(known, "check", jobs, part) for answer, part in zip(each, parts, strict=True)}
+    return judged_together.verdicts("1.4", runner, [*WRONG, *answers.MORE_RIGHT], tmp_path_factory.mktemp("reports"))
 
 
 @pytest.mark.compile
@@ -62,13 +46,6 @@ def test_a_wrong_copy_fails_exactly_the_criteria_it_breaks(verdicts, answer):
 def test_a_right_copy_passes_however_it_is_written(verdicts, answer):
     outcomes = verdicts[answer].outcomes
     assert [o.state for o in outcomes] == [State.PASSED] * 5, [(o.name, o.reason) for o in outcomes]
-
-
-def test_what_torch_does_inside_a_timed_function_is_seen_and_new_memory_is_free():
-    x, out = torch.ones(40), torch.zeros(40)
-    assert runner._torch_operations(lambda: out.copy_(x)) == ["copy_"]
-    assert runner._torch_operations(lambda: out.view(5, 8).add_(x.reshape(5, 8))) == ["add_"]
-    assert runner._torch_operations(lambda: torch.empty_like(x).view(-1)[:3]) == []
 
 
 MEASURED = {

@@ -1,16 +1,13 @@
-"""Exercise 2.4 against many answers at once: their launches are replayed by one process, where one each would take minutes."""
+"""Exercise 2.4 against many answers at once, and what its time is weighed with."""
 
 import pytest
 
 from course_lib.exercises import exercise
 from course_lib.exercises.runners import phase2_flash as runner
 from course_lib.grading.criteria import Finding
-from course_lib.grading.inside.attempt import attempt
-from course_lib.grading.judging import plan
-from course_lib.grading.launches import with_launch_evidence
 from course_lib.grading.outcome import State
-from course_lib.interpreter.recorded.recording import record
 
+from . import judged_together
 from .answers.phase2 import flash as answers
 
 WRONG = dict(answers.MORE_WRONG)
@@ -35,20 +32,16 @@ def findings(tmp_path_factory):
     known, each = exercise("2.4"), [*WRONG, *answers.MORE_RIGHT]
     found: dict = {answer: {} for answer in each}
     whose, jobs, made = [], [], []
-    for answer in each:
-        for job in plan(known, "check", seed=11):
-            criterion = known.criteria[job.criterion]
-            one = attempt(getattr(runner, criterion.run), answer, job.case, None, record)
-            if answer not in WRONG or answer is answers.by_torch or criterion.name in WRONG[answer] & {"traffic", "compiled"}:
-                whose.append(answer)
-                jobs.append(job)
-                made.append(one)
-            else:
-                of_output = one["message"] if one["status"] != "returned" else criterion.mistake(job.case, one)
-                found[answer].setdefault(criterion.name, []).append(of_output)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("COURSE_COMPILE_CACHE", str(tmp_path_factory.mktemp("reports")))
-        made = with_launch_evidence(known, "check", jobs, made, runner, cached=True)
+    for answer, job, one in judged_together.attempts("2.4", runner, each):
+        criterion = known.criteria[job.criterion]
+        if answer not in WRONG or answer is answers.by_torch or criterion.name in WRONG[answer] & {"traffic", "compiled"}:
+            whose.append(answer)
+            jobs.append(job)
+            made.append(one)
+        else:
+            of_output = one["message"] if one["status"] != "returned" else criterion.mistake(job.case, one)
+            found[answer].setdefault(criterion.name, []).append(of_output)
+    made = judged_together.with_evidence("2.4", runner, jobs, made, tmp_path_factory.mktemp("reports"))
     for answer, job, one in zip(whose, jobs, made, strict=True):
         criterion = known.criteria[job.criterion]
         finding = criterion.judge(job.case, one) if one["status"] == "returned" else Finding(State.FAILED, one["message"])

@@ -3,19 +3,16 @@
 The criterion for its bytes is in copy_traffic.py, cases for the others in copy_cases.py.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from ...grading.criteria import Case, Compiled, Correct, Finding, Timed
+from ...grading.criteria import Case, Correct, Timed
 from ...grading.exercise import Exercise
-from ...grading.outcome import Mistake, State
+from ...grading.outcome import Mistake
+from ..kernel_criteria import CompiledWide, confirmed
 from .copy_cases import compile_cases, device_cases, neighbour_cases, refused_cases, value_cases
 from .copy_traffic import NOTHING_STORED, check_copy, counted_copy, left_as_it_came
 
-WIDE_BITS = 128  # the widest load that one thread of an A100 or H100 can ask for
 BAR = 0.88  # on an H200 six right copies reach 0.91 to 1.00 of torch's, one through a buffer 0.48, one of tiny blocks 0.10
-INT32_HINT = "Which type has program_id * BLOCK, and what is the largest number in it?"
 
 
 def _check_neighbours(case: Case, output: Any) -> Mistake | None:
@@ -57,42 +54,6 @@ def _check_refused(case: Case, output: Any) -> Mistake | None:
         return Mistake("your function copied, where a ValueError was asked for", case["hint"])
     if not output["refused"].strip():
         return Mistake("the ValueError says nothing", "Name what came, what is allowed, and what to do.")
-    return None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledWide(Compiled):
-    """Compiled, and on every target some load and some store is `wide_bits` wide: 16 bytes for each thread at a time."""
-
-    wide_bits: int = WIDE_BITS
-
-    def _weigh(self, case: Case, evidence: Any) -> Finding:
-        found = Compiled._weigh(self, case, evidence)
-        if found.state is not State.PASSED:
-            return found
-        for what, field in (("load", "widest_load_bits"), ("store", "widest_store_bits")):
-            for target in self.targets:
-                widest = max((_bits(kernel, target, field) for kernel in evidence["kernels"]), default=0)
-                if widest < self.wide_bits:
-                    reason = f"{target}: the widest {what} of a thread is {widest // 8} bytes, {self.wide_bits // 8} are possible"
-                    hint = f"How many neighbouring elements does each of the {32 * 4} threads of a program get?"
-                    return Finding(State.FAILED, reason, hint, 0.0, evidence)
-        return found
-
-
-def _bits(kernel: Mapping[str, Any], target: str, field: str) -> int:
-    return next((row[field] for row in kernel["targets"] if row["target"] == target), 0)
-
-
-def _confirm_device(case: Case, evidence: Any) -> Mistake | None:
-    if evidence["torch_operations"]:
-        what = ", ".join(evidence["torch_operations"])
-        return Mistake(f"torch worked inside your function ({what}), so it was not your kernel that was timed")
-    if evidence["wrong_rounds"]:
-        words = f"in {evidence['wrong_rounds']} of {evidence['rounds']} rounds out did not hold x when the copy was over"
-        return Mistake(words, "x has new content in each round.")
-    if evidence["far"] == "wrong":
-        return Mistake("a tensor of 2**31 + 65,536 elements was not copied right", INT32_HINT)
     return None
 
 
@@ -140,6 +101,7 @@ COPY = Exercise(
             cases=compile_cases,
             check=check_copy,
             targets=("sm_80", "sm_90"),
+            narrow_hint="How many neighbouring elements does each of the 128 threads of a program get?",
             **FROM_LAUNCHES,
         ),
         Timed(
@@ -152,7 +114,12 @@ COPY = Exercise(
             observe="copy_on_this_device",
             may_alias=True,
             may_change=("out",),
-            confirm=_confirm_device,
+            confirm=confirmed(
+                wrong="out did not hold x when the copy was over",
+                fresh="x has",
+                far="a tensor of 2**31 + 65,536 elements was not copied right",
+                offset="program_id * BLOCK",
+            ),
             bar=BAR,
             zero_at=0.5,
             goal=1.0,

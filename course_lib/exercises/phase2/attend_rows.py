@@ -3,13 +3,13 @@
 Cases, the oracle and the bounds of traffic are in attend_rows_cases.py.
 """
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
-from ...grading.criteria import Case, Compiled, Correct, Counted, Finding, Timed
+from ...grading.criteria import Case, Correct, Counted, Timed
 from ...grading.exercise import Exercise
-from ...grading.outcome import Mistake, State
+from ...grading.outcome import Mistake
+from ..kernel_criteria import CompiledWide, confirmed
 from .attend_rows_cases import (
     apart_cases,
     compile_cases,
@@ -25,7 +25,6 @@ from .attend_rows_cases import (
 RTOL = 1e-5  # float32 sums of thousands of terms, in any order
 EXPONENT = 4 * 2.0**-24  # of a score's size: score * log2(e) and the maximum are rounded before they are subtracted
 LSE_RTOL = 1e-6
-WIDE_BITS = 128  # the widest load that one thread of an A100 or H100 can ask for
 BAR = 0.7  # to be set from five runs on an H200: not yet measured
 ZERO_AT = 0.4
 NAMES = ("out", "lse")
@@ -33,7 +32,6 @@ UNWRITTEN = "A weight of 0 does not silence a NaN: 0 * NaN is NaN."
 NOTHING_MINUS_NOTHING = "What is -inf - (-inf), and in which block does it come up?"
 NO_NUMBER = "Did a program store this row's result? And does an exponential overflow? inf / inf is NaN."
 BESIDE = "NaN lies behind the end of each row. Which lanes of the last block are real, and how far apart do rows begin?"
-INT32_HINT = "Which type has row * stride, and what is the largest number in it?"
 
 
 def _check(case: Case, output: Any) -> Mistake | None:
@@ -90,41 +88,6 @@ def _slips(case: Case, wanted: tuple[Any, Any]) -> Iterator[tuple[str, str, Any]
     yield "out", "These are weights of 2 ** s. What makes e ** s of them?", (scores * math.log(2)).softmax(1) @ values
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CompiledWideLoads(Compiled):
-    """Compiled, and on every target some load is `wide_bits` wide: 16 bytes for each thread at a time."""
-
-    wide_bits: int = WIDE_BITS
-
-    def _weigh(self, case: Case, evidence: Any) -> Finding:
-        found = Compiled._weigh(self, case, evidence)
-        if found.state is not State.PASSED:
-            return found
-        for target in self.targets:
-            widest = max((_load_bits(kernel, target) for kernel in evidence["kernels"]), default=0)
-            if widest < self.wide_bits:
-                reason = f"{target}: the widest load of a thread is {widest // 8} bytes, {self.wide_bits // 8} are possible"
-                hint = "How many neighbouring scores does each thread get? Does the mask, or the stride, break them up?"
-                return Finding(State.FAILED, reason, hint, 0.0, evidence)
-        return found
-
-
-def _load_bits(kernel: Mapping[str, Any], target: str) -> int:
-    return next((row["widest_load_bits"] for row in kernel["targets"] if row["target"] == target), 0)
-
-
-def _confirm_device(case: Case, evidence: Any) -> Mistake | None:
-    if evidence["torch_operations"]:
-        what = ", ".join(evidence["torch_operations"])
-        return Mistake(f"torch worked inside your function ({what}), so it was not your kernel that was timed")
-    if evidence["wrong_rounds"]:
-        words = f"in {evidence['wrong_rounds']} of {evidence['rounds']} rounds the results were not those of the scores"
-        return Mistake(words, "scores have new content in each round.")
-    if evidence["far"] == "wrong":
-        return Mistake("a row that begins 2**31 elements behind the first was not attended to right", INT32_HINT)
-    return None
-
-
 def _correct(name: str, claim: str, points: float, cases: Any, run: str = "attend_rows") -> Correct:
     return Correct(name=name, claim=claim, points=points, cases=cases, check=_check, run=run, launches=True)
 
@@ -153,7 +116,7 @@ ATTEND_ROWS = Exercise(
             bounds=traffic_bounds,
             launches=True,
         ),
-        CompiledWideLoads(
+        CompiledWide(
             name="compiled",
             claim="compiles for A100 and H100 without spills, 16 bytes for each thread at a time",
             points=1.0,
@@ -161,6 +124,8 @@ ATTEND_ROWS = Exercise(
             check=_check,
             run="attend_rows",
             targets=("sm_80", "sm_90"),
+            accesses=("load",),
+            narrow_hint="How many neighbouring scores does each thread get? Does the mask, or the stride, break them up?",
             launches=True,
         ),
         Timed(
@@ -171,7 +136,12 @@ ATTEND_ROWS = Exercise(
             check=_check,
             run="attend_rows",
             observe="attend_rows_on_this_device",
-            confirm=_confirm_device,
+            confirm=confirmed(
+                wrong="the results were not those of the scores",
+                fresh="scores have",
+                far="a row that begins 2**31 elements behind the first was not attended to right",
+                offset="row * stride",
+            ),
             bar=BAR,
             zero_at=ZERO_AT,
             goal=0.95,

@@ -10,6 +10,7 @@ from typing import Any
 from ...grading.criteria import Case, Compiled, Correct, Counted, Timed
 from ...grading.exercise import Exercise
 from ...grading.outcome import Mistake
+from ..kernel_criteria import confirmed
 from .flash_cases import (
     apart_cases,
     causal_cases,
@@ -33,7 +34,6 @@ BESIDE = "NaN lies behind the last row of q, k and v, and a weight of 0 does not
 NO_KEY = "The first rows see no key at all. What is -inf - (-inf), and what is acc / l there?"
 NO_NUMBER = "Was this row stored? And can an exponential overflow? inf / inf is NaN."
 UNSTORED = "Which rows does each program store, and how many programs are there?"
-INT32_HINT = "Which type has batch * stride, and what is the largest number in it?"
 
 
 def _check(case: Case, output: Any) -> Mistake | None:
@@ -146,18 +146,6 @@ def _largest(q: Any, k: Any, causal: bool) -> Any:
     return scores.amax(-1)
 
 
-def _confirm_device(case: Case, evidence: Any) -> Mistake | None:
-    if evidence["torch_operations"]:
-        what = ", ".join(evidence["torch_operations"])
-        return Mistake(f"torch worked inside your function ({what}), so it was not your kernel that was timed")
-    if evidence["wrong_rounds"]:
-        words = f"in {evidence['wrong_rounds']} of {evidence['rounds']} rounds out was not the attention of q, k and v"
-        return Mistake(words, "q has new content in each round.")
-    if evidence["far"] == "wrong":
-        return Mistake("keys that begin 2**31 elements behind the first were not attended to right", INT32_HINT)
-    return None
-
-
 def _correct(name: str, claim: str, points: float, cases: Any, run: str = "flash_attention") -> Correct:
     return Correct(name=name, claim=claim, points=points, cases=cases, check=_check, run=run, launches=True)
 
@@ -206,7 +194,12 @@ FLASH = Exercise(
             check=_check,
             run="flash_attention",
             observe="flash_on_this_device",
-            confirm=_confirm_device,
+            confirm=confirmed(
+                wrong="out was not the attention of q, k and v",
+                fresh="q has",
+                far="keys that begin 2**31 elements behind the first were not attended to right",
+                offset="batch * stride",
+            ),
             bar=BAR,
             zero_at=ZERO_AT,
             goal=GOAL,

@@ -3,7 +3,6 @@
 Where there is a GPU the tensors lie on it, so that the kernel is compiled; elsewhere it is interpreted.
 """
 
-import statistics
 from typing import Any
 
 import torch
@@ -12,8 +11,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 __course_runner__ = True  # messages name the learner's line, not one of this file
 
 COPY_BYTES = 2**30  # far beyond any L2: reading it again finds nothing in the cache
-ROUNDS = 15
-AHEAD_CYCLES = 1_000_000  # about half a millisecond
 FAR = 2**31  # elements; one byte each
 TAIL_BYTES = 2**16
 
@@ -87,89 +84,26 @@ def _laid_out(tensor: torch.Tensor, layout: str) -> torch.Tensor:
 
 def copy_on_this_device(entry: Any, case: dict) -> dict:
     """Time the learner's copy of 1 GiB against torch's, in turns; x has fresh content before each and is compared after it."""
-    if not torch.cuda.is_available():
-        return {"blocked": "needs a CUDA device, and this machine shows none"}
-    torch.manual_seed(case["seed"])
-    device = torch.cuda.get_device_name()
-    row = next((row for row in case["sheet"] if device.removeprefix("NVIDIA ").strip() in row["names"]), None)
-    for _ in range(2):  # a share of the roof beyond belief is measured once more
-        own, theirs, wrong, operations = _rounds(entry)
-        rates, torch_rates = ([2 * COPY_BYTES / seconds / 1e9 for seconds in side] for side in (own, theirs))
-        rate, torch_rate = statistics.median(rates), statistics.median(torch_rates)
-        roof_share = 0.0 if wrong else rate / (row["hbm_gb_per_s"] if row else torch_rate)  # what was not copied has no rate
-        if roof_share <= 1.05:
-            break
-    of_the_sheet = f", {roof_share:.2f} of the sheet's {row['hbm_gb_per_s']:.0f}" if row else ""
-    return {
-        "device": device,
-        "peer": f"torch's copy_ ({torch_rate:.0f} GB/s; yours {rate:.0f}{of_the_sheet})",
-        "ratios": [peer / mine for peer, mine in zip(theirs, own, strict=True)],
-        "roof_share": roof_share,
-        "copy_gb_per_s": rate,
-        "copy_gb_per_s_spread": [min(rates), max(rates)],
-        "torch_gb_per_s": torch_rate,
-        "rounds": len(own),
-        "wrong_rounds": wrong,
-        "torch_operations": operations,
-        "far": _beyond_int32(entry),
-    }
+    from course_lib.workloads.beside_peer import Peer, beside_peer
+
+    peer = Peer("torch's copy_", 2 * COPY_BYTES / 1e9, "GB/s", "hbm_gb_per_s")
+    evidence = beside_peer(case, peer, lambda: _turns(entry))
+    return evidence if "blocked" in evidence else evidence | {"far": _beyond_int32(entry)}
 
 
-def _rounds(entry: Any) -> tuple[list[float], list[float], int, list[str]]:
-    """-> (own seconds, torch's seconds, rounds whose result was wrong, what torch did in the learner's function)."""
+def _turns(entry: Any) -> Any:
+    from course_lib.workloads.beside_peer import take_turns
+
     x = torch.empty(COPY_BYTES // 4, dtype=torch.int32, device="cuda").random_()
-    ours, peers = torch.empty_like(x), torch.empty_like(x)
+    ours, theirs = torch.empty_like(x), torch.empty_like(x)
 
-    def mine() -> None:
-        entry(x, ours)
+    def fresh() -> None:
+        ours.zero_()
+        x.random_()
 
-    def peer() -> None:
-        peers.copy_(x)
-
-    for call in (mine, peer, mine, peer):  # compile, tune, warm up
-        call()
-    operations = _torch_operations(mine)
-    own: list[float] = []
-    theirs: list[float] = []
-    wrong = 0
-    for turn in range(ROUNDS):
-        sides = [(mine, own, ours), (peer, theirs, peers)]
-        for call, seconds, target in sides[:: 1 if turn % 2 else -1]:
-            seconds.append(_seconds(call, x, target))
-            wrong += int(call is mine and not torch.equal(x, ours))
-    return own, theirs, wrong, operations
-
-
-def _seconds(call: Any, x: torch.Tensor, target: torch.Tensor) -> float:
-    """Device seconds of one call. The device is kept busy before it, so that no time of the host's lies between the marks; and
-    x gets its content last, so that a copy which does not wait for the stream copies what was there before."""
-    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    torch.cuda._sleep(AHEAD_CYCLES)
-    target.zero_()
-    x.random_()
-    start.record()
-    call()
-    end.record()
-    end.synchronize()
-    return start.elapsed_time(end) / 1e3
-
-
-def _torch_operations(call: Any) -> list[str]:
-    """Names of the torch operations inside a call that move or compute values. Views, new memory and one value are free."""
-    from torch.utils._python_dispatch import TorchDispatchMode
-
-    free = {"empty", "empty_like", "new_empty", "empty_strided", "zero_", "fill_", "view", "_unsafe_view", "reshape", "slice",
-            "select", "as_strided", "detach", "alias", "t", "transpose", "unsqueeze", "squeeze", "expand"}  # fmt: skip
-    seen: set[str] = set()
-
-    class Look(TorchDispatchMode):
-        def __torch_dispatch__(self, operation: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-            seen.add(operation.overloadpacket.__name__)
-            return operation(*args, **(kwargs or {}))
-
-    with Look():
-        call()
-    return sorted(seen - free)
+    return take_turns(
+        lambda: entry(x, ours), lambda: theirs.copy_(x), fresh=fresh, is_right=lambda: torch.equal(x, ours)
+    )
 
 
 def _beyond_int32(entry: Any) -> str:
