@@ -1,129 +1,13 @@
 """Answers to exercise 2.7. Each function stands alone: its source is also judged in a process of its own."""
 
-from ..spoiling import spoiled
+from ..spoiling import from_notebook, spoiled
 
 HITS, WHOLE, TENANTS, COLLISIONS, COPIES = "prefix hits", "a token left", "tenants", "collisions", "copy-on-write"
 EVICTION, ROOM, COST = "eviction", "room", "look-up cost"
 ALL = {HITS, WHOLE, TENANTS, COLLISIONS, COPIES, EVICTION, ROOM, COST}
 
 
-def with_a_chain(num_blocks, block_size, hash_function):
-    """Right: names in a chain, one block a name; what is found is compared with its tokens and the block before it."""
-
-    class Cache:
-        def __init__(self):
-            self.sequences = {}  # name of a sequence -> (its tokens, its salt, its blocks)
-            self.readers = [0] * num_blocks
-            self.free_blocks = list(range(num_blocks))[::-1]  # the next one is taken from the end
-            self.by_name = {}  # name of a block -> its number
-            self.content = {}  # number of a named block -> (its name, the block before it or the salt, its tokens)
-            self.unread = {}  # named blocks without a reader, the longest unread first: a dict keeps its order
-
-        def table(self, seq):
-            return list(self.sequences[seq][2])
-
-        def start(self, seq, tokens, salt=""):
-            """A new sequence -> how many of its tokens were found."""
-            found = self._find(tokens[:-1], salt)
-            for block in found:
-                self._read(block)
-            try:
-                fresh = self._take(-(-len(tokens) // block_size) - len(found))
-            except MemoryError:
-                for block in reversed(found):
-                    self._leave(block)
-                raise
-            self.sequences[seq] = (list(tokens), salt, found + fresh)
-            return len(found) * block_size
-
-        def publish(self, seq):
-            """Others may find its full blocks from now on. Where one with the same content is known, it reads that one."""
-            tokens, salt, blocks = self.sequences[seq]
-            before = salt
-            for index, (name, part) in enumerate(self._names(tokens, salt)):
-                known = self.by_name.get(name)
-                if known is None:
-                    self.by_name[name] = blocks[index]
-                    self.content[blocks[index]] = (name, before, part)
-                elif self.content[known][1:] != (before, part):
-                    break  # a collision: this block and those behind it stay without a name
-                elif known != blocks[index]:
-                    self._read(known)
-                    self._leave(blocks[index])
-                    blocks[index] = known
-                before = blocks[index]
-
-        def append(self, seq, tokens):
-            """Room for more tokens -> [(source, destination)], the blocks to copy before they are written."""
-            held, _, blocks = self.sequences[seq]
-            shared = len(held) % block_size > 0 and self.readers[blocks[-1]] > 1
-            fresh = self._take(-(-(len(held) + len(tokens)) // block_size) - len(blocks) + shared)
-            copies = []
-            if shared:
-                copies.append((blocks[-1], fresh[0]))
-                self._leave(blocks[-1])
-                blocks[-1] = fresh.pop(0)
-            blocks += fresh
-            held += tokens
-            return copies
-
-        def fork(self, parent, child):
-            """A child with the parent's tokens, in the parent's blocks."""
-            tokens, salt, blocks = self.sequences[parent]
-            for block in blocks:
-                self._read(block)
-            self.sequences[child] = (list(tokens), salt, list(blocks))
-
-        def free(self, seq):
-            """The sequence ends. What it published stays, until its blocks are needed."""
-            for block in reversed(self.sequences.pop(seq)[2]):
-                self._leave(block)
-
-        def _names(self, tokens, salt):
-            """(name, tokens) of each full block."""
-            name = hash_function(b"salt" + salt.encode())
-            for start in range(0, len(tokens) - block_size + 1, block_size):
-                part = tuple(tokens[start : start + block_size])
-                name = hash_function(name + b"".join(token.to_bytes(8, "little") for token in part))
-                yield name, part
-
-        def _find(self, tokens, salt):
-            """The named blocks that hold the beginning of these tokens."""
-            found, before = [], salt
-            for name, part in self._names(tokens, salt):
-                block = self.by_name.get(name)
-                if block is None or self.content[block][1:] != (before, part):
-                    break
-                found.append(block)
-                before = block
-            return found
-
-        def _take(self, count):
-            """So many blocks with one reader each, evicting if need be; or MemoryError, and nothing has changed."""
-            if count > len(self.free_blocks) + len(self.unread):
-                raise MemoryError(f"{count} blocks wanted, {len(self.free_blocks)} free, {len(self.unread)} cached")
-            while len(self.free_blocks) < count:
-                block = next(iter(self.unread))
-                del self.unread[block]
-                del self.by_name[self.content.pop(block)[0]]
-                self.free_blocks.append(block)
-            taken = [self.free_blocks.pop() for _ in range(count)]
-            for block in taken:
-                self.readers[block] = 1
-            return taken
-
-        def _read(self, block):
-            self.readers[block] += 1
-            self.unread.pop(block, None)
-
-        def _leave(self, block):
-            self.readers[block] -= 1
-            if self.readers[block] == 0 and block in self.content:
-                self.unread[block] = None
-            elif self.readers[block] == 0:
-                self.free_blocks.append(block)
-
-    return Cache()
+with_a_chain = from_notebook("2.7", "with_a_chain", __name__)  # right: names in a chain, one block a name
 
 
 def as_a_tree(num_blocks, block_size, hash_function):
