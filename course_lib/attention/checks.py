@@ -31,6 +31,11 @@ def check_inputs(q: Tensor, k: Tensor, v: Tensor, *, packed: bool) -> None:
     q_heads, kv_heads = q.shape[-2], k.shape[-2]
     if kv_heads == 0 or q_heads % kv_heads:
         raise ValueError(f"{q_heads} query heads do not share {kv_heads} KV heads evenly; make q_heads a multiple of kv_heads")
+    check_alike(q, k, v)
+
+
+def check_alike(q: Tensor, k: Tensor, v: Tensor) -> None:
+    """One dtype that attention takes, one device. K and V of a paged cache too."""
     if not q.dtype == k.dtype == v.dtype:
         raise TypeError(f"q, k and v must have one dtype, got {q.dtype}, {k.dtype} and {v.dtype}; cast them to one")
     if q.dtype not in DTYPES:
@@ -152,9 +157,19 @@ def _has_kernels(q: Tensor) -> bool:
     """Tensor cores for the dtype, and a tile: head_dim 256 has none on an A100."""
     if not q.is_cuda or q.dtype == torch.float32 or q.shape[-1] not in HEAD_DIMS:
         return False
-    return capability_of(q) >= (8, 0) and has_tile(q.shape[-1], capability_of(q))
+    return has_tensor_cores(q.device) and has_tile(q.shape[-1], capability_of(q))
+
+
+def has_tensor_cores(device: torch.device) -> bool:
+    """That Triton uses: from an A100 on. On a T4 a product of tiles would become scalar multiply-adds."""
+    return device.type == "cuda" and _capability(device) >= (8, 0)
 
 
 def capability_of(q: Tensor) -> tuple[int, int]:
-    """Of q's device. AMD's numbers mean something else: its GPUs take the tiles of an A100."""
-    return torch.cuda.get_device_capability(q.device) if torch.version.hip is None else (8, 0)
+    """Of q's device."""
+    return _capability(q.device)
+
+
+def _capability(device: torch.device) -> tuple[int, int]:
+    """AMD's numbers mean something else: its GPUs take the tiles of an A100."""
+    return torch.cuda.get_device_capability(device) if torch.version.hip is None else (8, 0)

@@ -4,6 +4,8 @@ An operator has a fake version that knows shapes, dtypes and strides of the resu
 traces. Importing this module registers both.
 """
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -20,7 +22,7 @@ def flash_attention_op(
 
 
 @flash_attention_op.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, causal: bool = False, scale: float | None = None) -> tuple[Tensor, Tensor]:
+def _(q: Tensor, *_others: Any) -> tuple[Tensor, Tensor]:
     lse = torch.empty(q.shape[0], q.shape[2], q.shape[1], dtype=torch.float32, device=q.device)
     return torch.empty(q.shape, dtype=q.dtype, device=q.device), lse
 
@@ -35,9 +37,6 @@ def flash_attention_packed_op(
 
 
 @flash_attention_packed_op.register_fake
-def _(
-    q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, max_q: int, max_k: int, causal: bool = False,
-    scale: float | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
+def _(q: Tensor, *_others: Any) -> tuple[Tensor, Tensor]:
     lse = torch.empty(q.shape[1], q.shape[0], dtype=torch.float32, device=q.device)
     return torch.empty(q.shape, dtype=q.dtype, device=q.device), lse

@@ -7,14 +7,24 @@ CPU), and for callers who ask.
 
 from typing import Any
 
-from .checks import DTYPES, HEAD_DIMS, IMPLEMENTATIONS, check_gradient, check_launch, check_out, check_scale, needs_gradient
+from .checks import (
+    HEAD_DIMS,
+    IMPLEMENTATIONS,
+    check_alike,
+    check_gradient,
+    check_launch,
+    check_out,
+    check_scale,
+    has_tensor_cores,
+    needs_gradient,
+)
 
 __all__ = ["check_gradient", "check_out", "check_scale"]  # the same for every kind of attention
 BLOCK_SIZES = (16, 32, 64)
 
 
 def choose_impl(impl: str, q: Any, block_size: int, *others: Any) -> str:
-    """ "auto" -> "triton" on a GPU for what the kernel takes, else "dense" -> one of the two.
+    """ "auto" -> "triton" on a GPU with tensor cores for what the kernel takes, else "dense" -> one of the two.
 
     "triton" on a CPU runs in the interpreter; RuntimeError where that is off, or where q or one of the others needs a gradient.
     """
@@ -24,7 +34,7 @@ def choose_impl(impl: str, q: Any, block_size: int, *others: Any) -> str:
         raise ValueError(f"impl is 'auto', 'triton' or 'dense', got {impl!r}")
     if impl == "auto":
         takes = q.dtype in (torch.bfloat16, torch.float16) and q.shape[-1] in HEAD_DIMS and block_size in BLOCK_SIZES
-        return "triton" if q.is_cuda and takes and not needs_gradient(q, *others) else "dense"
+        return "triton" if takes and has_tensor_cores(q.device) and not needs_gradient(q, *others) else "dense"
     if impl == "triton":
         check_gradient(q, *others)
     if impl == "triton" and not q.is_cuda:
@@ -74,12 +84,7 @@ def check_cache(q: Any, k: Any, v: Any, tables: Any | None) -> None:
     if q.shape[-1] != k.shape[3]:
         raise ValueError(f"head_dim of q is {q.shape[-1]}, that of K and V {k.shape[3]}; they must be the same")
     check_heads(q.shape[-2], k.shape[2])
-    if not q.dtype == k.dtype == v.dtype:
-        raise TypeError(f"q, K and V must have one dtype, got {q.dtype}, {k.dtype} and {v.dtype}; cast q to that of the cache")
-    if q.dtype not in DTYPES:
-        raise TypeError(f"attention takes {', '.join(map(str, DTYPES))}, got {q.dtype}; cast q and the cache")
-    if not q.device == k.device == v.device:
-        raise ValueError(f"q, K and V must be on one device, got {q.device}, {k.device} and {v.device}")
+    check_alike(q, k, v)
     if k.stride(3) != 1 or k.stride() != v.stride():
         raise ValueError(
             f"K and V are read with a head_dim stride of 1 and the same strides, got {k.stride()} and {v.stride()}; "

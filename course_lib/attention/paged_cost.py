@@ -7,6 +7,7 @@ Decode reads every live token's K and V once: 4 FLOPs for each element of K read
 from collections.abc import Sequence
 
 from .cost import attention_pairs
+from .decode_tile import most_rows
 from .splits import WorkList
 
 TABLE_BYTES = 4  # an entry of a block table
@@ -51,12 +52,13 @@ def part_bytes(work: WorkList, part_rows: int, head_dim: int) -> int:
 def cascade_kv_bytes(
     rows: int, shared_tokens: int, own_tokens: int, q_heads: int, kv_heads: int, head_dim: int, *, element_bytes: int = 2
 ) -> tuple[int, int]:
-    """(flat, cascade) bytes of K and V. Cascade reads the prefix once for each tile of 128 rows of one KV head's queries.
+    """(flat, cascade) bytes of K and V. Cascade reads the prefix once for each tile of one KV head's queries, whose rows are
+    128 at most (64 with head_dim 256).
 
     64 rows, 16384 shared and 256 of their own, 32/8 heads of 128: 4.36 GB, and 0.20 GB (2 tiles of 32 rows each).
     """
     per_token = 2 * kv_heads * head_dim * element_bytes
-    tiles = -(-rows // max(1, 128 // (q_heads // kv_heads)))
+    tiles = -(-rows // max(1, most_rows(head_dim) // (q_heads // kv_heads)))
     return rows * (shared_tokens + own_tokens) * per_token, (tiles * shared_tokens + rows * own_tokens) * per_token
 
 

@@ -5,6 +5,7 @@ its number, `handle(plan)`; the plan lives as long as its owner keeps it. Import
 """
 
 import weakref
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -43,6 +44,11 @@ def _three_axes(q: Tensor) -> None:
         raise ValueError(f"the operators take q [rows, q_heads, head_dim], got {tuple(q.shape)}; pass q[:, 0]")
 
 
+def _like(q: Tensor) -> Tensor:
+    """Contiguous, as the results are, wherever q's rows lie."""
+    return torch.empty(q.shape, dtype=q.dtype, device=q.device)
+
+
 @torch.library.custom_op("course::paged_decode", mutates_args=())
 def paged_decode_op(
     q: Tensor, k_blocks: Tensor, v_blocks: Tensor, block_tables: Tensor, plan: int, scale: float | None = None
@@ -65,10 +71,8 @@ def cascade_decode_op(
 
 @paged_decode_op.register_fake
 @cascade_decode_op.register_fake
-def _(
-    q: Tensor, k_blocks: Tensor, v_blocks: Tensor, block_tables: Tensor, plan: int, scale: float | None = None
-) -> tuple[Tensor, Tensor]:
-    return torch.empty(q.shape, dtype=q.dtype, device=q.device), q.new_empty(q.shape[:2], dtype=torch.float32)
+def _(q: Tensor, *_others: Any) -> tuple[Tensor, Tensor]:
+    return _like(q), q.new_empty(q.shape[:2], dtype=torch.float32)
 
 
 @torch.library.custom_op("course::paged_prefill", mutates_args=())
@@ -83,11 +87,8 @@ def paged_prefill_op(
 
 
 @paged_prefill_op.register_fake
-def _(
-    q: Tensor, cu_q: Tensor, k_blocks: Tensor, v_blocks: Tensor, block_tables: Tensor, kv_lengths: Tensor, max_q: int,
-    causal: bool = True, scale: float | None = None,
-) -> tuple[Tensor, Tensor]:  # fmt: skip
-    return torch.empty(q.shape, dtype=q.dtype, device=q.device), q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
+def _(q: Tensor, *_others: Any) -> tuple[Tensor, Tensor]:
+    return _like(q), q.new_empty((q.shape[1], q.shape[0]), dtype=torch.float32)
 
 
 @torch.library.custom_op("course::paged_write", mutates_args=("k_blocks", "v_blocks"))
@@ -97,7 +98,7 @@ def paged_write_op(k: Tensor, v: Tensor, k_blocks: Tensor, v_blocks: Tensor, slo
 
 
 @paged_write_op.register_fake
-def _(k: Tensor, v: Tensor, k_blocks: Tensor, v_blocks: Tensor, slots: Tensor) -> None:
+def _(*_inputs: Any) -> None:
     return None
 
 
@@ -112,5 +113,5 @@ def paged_write_rope_op(
 
 
 @paged_write_rope_op.register_fake
-def _(q: Tensor, k: Tensor, v: Tensor, k_blocks: Tensor, v_blocks: Tensor, slots: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    return torch.empty(q.shape, dtype=q.dtype, device=q.device)
+def _(q: Tensor, *_others: Any) -> Tensor:
+    return _like(q)

@@ -10,6 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .dense import dense_attention
+from .reference import attention_reference
+
 
 def gather_blocks(blocks: Tensor, table: Tensor, length: int) -> Tensor:
     """One row's tokens in order: a pool [num_blocks, block_size, ...] and a table [max_blocks] -> [length, ...].
@@ -30,23 +33,14 @@ def paged_reference(
     *, causal: bool = True, scale: float | None = None,
 ) -> tuple[Tensor, Tensor]:  # fmt: skip
     """Packed q [total_q, q_heads, head_dim] -> out of the same shape and lse [q_heads, total_q], both float64."""
-    total, heads, dim = q.shape
-    scale = dim**-0.5 if scale is None else scale
-    group = heads // k_blocks.shape[2]
-    out = torch.zeros(total, heads, dim, dtype=torch.float64, device=q.device)
-    lse = torch.full((heads, total), -math.inf, dtype=torch.float64, device=q.device)
+    out = torch.zeros(q.shape, dtype=torch.float64, device=q.device)
+    lse = torch.full((q.shape[1], q.shape[0]), -math.inf, dtype=torch.float64, device=q.device)
     bounds = [int(x) for x in cu_q]
     for row, length in enumerate(int(x) for x in kv_lengths):
-        first, last = bounds[row], bounds[row + 1]
-        k, v = (gather_blocks(b, block_tables[row], length).double().repeat_interleave(group, 1) for b in (k_blocks, v_blocks))
-        scores = torch.einsum("qhd,khd->hqk", q[first:last].double(), k) * scale
-        if causal:
-            newest = torch.arange(last - first, device=q.device) + length - (last - first)
-            scores = scores.masked_fill(torch.arange(length, device=q.device) > newest[:, None], -math.inf)
-        row_lse = torch.logsumexp(scores, -1) if length else scores.new_full(scores.shape[:2], -math.inf)
-        p = torch.exp(scores - row_lse.masked_fill(row_lse == -math.inf, 0.0)[..., None])
-        out[first:last] = torch.einsum("hqk,khd->qhd", p, v)
-        lse[:, first:last] = row_lse
+        rows = slice(bounds[row], bounds[row + 1])
+        k, v = (gather_blocks(blocks, block_tables[row], length)[None] for blocks in (k_blocks, v_blocks))
+        one = attention_reference(q[None, rows], k, v, causal=causal, scale=scale)
+        out[rows], lse[:, rows] = one[0][0], one[1][0]
     return out, lse
 
 
@@ -96,18 +90,11 @@ def dense_paged(
     """paged_reference row by row in float32; looks at cu_q and kv_lengths, so on a GPU it waits."""
     out = torch.zeros_like(q)
     lse = torch.full((q.shape[1], q.shape[0]), -math.inf, dtype=torch.float32, device=q.device)
-    bounds, kv_heads = [int(x) for x in cu_q], k_blocks.shape[2]
+    bounds = [int(x) for x in cu_q]
     for row, length in enumerate(int(x) for x in kv_lengths):
-        first, last = bounds[row], bounds[row + 1]
-        if first == last or not length:
-            continue
-        k, v = (gather_blocks(b, block_tables[row], length).float() for b in (k_blocks, v_blocks))
-        scores = torch.einsum("qhgd,khd->hgqk", q[first:last].float().unflatten(1, (kv_heads, -1)), k) * scale
-        if causal:
-            newest = torch.arange(last - first, device=q.device) + length - (last - first)
-            scores = scores.masked_fill(torch.arange(length, device=q.device) > newest[:, None], -math.inf)
-        row_lse = torch.logsumexp(scores, -1)
-        p = torch.exp(scores - row_lse.masked_fill(row_lse == -math.inf, 0.0)[..., None])
-        out[first:last] = torch.einsum("hgqk,khd->qhgd", p, v).flatten(1, 2).to(q.dtype)
-        lse[:, first:last] = row_lse.flatten(0, 1)
+        rows = slice(bounds[row], bounds[row + 1])
+        k, v = (gather_blocks(blocks, block_tables[row], length)[None] for blocks in (k_blocks, v_blocks))
+        one, one_lse = dense_attention(q[None, rows], k, v, causal=causal, scale=scale, with_lse=True)
+        assert one_lse is not None
+        out[rows], lse[:, rows] = one[0], one_lse[0]
     return out, lse

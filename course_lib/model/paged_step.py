@@ -116,6 +116,7 @@ def attend_blocks(q: Tensor, k: PagedView, v: PagedView, scale: float) -> Tensor
 
 def kernels_refuse(store: "PagedStore") -> str | None:
     """Why the paged kernels cannot serve this store; None when they can."""
+    from course_lib.attention.checks import has_tensor_cores
     from course_lib.attention.paged_checks import check_dtype, check_sizes
 
     config, storage = store.config, store.storage
@@ -123,6 +124,8 @@ def kernels_refuse(store: "PagedStore") -> str | None:
         return "MLA keeps latents, which the paged kernels do not read"
     if config.sliding_window is not None:
         return f"the paged kernels know no window, the model has one of {config.sliding_window}"
+    if storage.device.type == "cuda" and not has_tensor_cores(storage.device):
+        return f"the paged kernels need an A100 or newer, and {storage.device} is older"
     try:
         check_sizes(config.head_dim, storage.block_size)
         check_dtype(storage.dtype, storage.device)

@@ -55,4 +55,6 @@ def test_numbers_by_hand():
     assert cost.decode_flops([8192] * 64, 32, 128) == 4 * 32 * 128 * 64 * 8192
     flat, cascade = cost.cascade_kv_bytes(64, 16384, 256, 32, 8, 128)
     assert (round(flat / 1e9, 2), round(cascade / 1e9, 2)) == (4.36, 0.2)
+    _, cascade = cost.cascade_kv_bytes(64, 16384, 256, 32, 8, 256)  # a tile has 64 rows there, 16 queries of 4 heads
+    assert cascade == (4 * 16384 + 64 * 256) * 2 * 8 * 256 * 2
     assert cost.prefill_flops([512], [1536], 1, 128) == 4 * 128 * (512 * 1024 + 512 * 513 // 2)
