@@ -70,3 +70,11 @@ def test_pairs_are_those_of_the_mask(q_len, kv_len):
     mask = torch.ones(q_len, kv_len).tril(kv_len - q_len)
     assert attention_pairs(q_len, kv_len, causal=True) == int(mask.sum())
     assert attention_pairs(q_len, kv_len, causal=False) == q_len * kv_len
+
+
+def test_without_keys_nothing_is_launched_and_nothing_moves():
+    q, k, v = random_qkv(1, 5, 0, 2, 1, 64, torch.float16)
+    with interpreter.ledger() as book:
+        flash_attention(q, k, v, impl="triton")
+    assert not book.launches
+    assert tile_bytes(1, 5, 0, 2, 64, Tile(16, 16, 4, 1), with_lse=True) == 0

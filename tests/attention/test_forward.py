@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from course_lib.attention import Tile, attention_reference, flash_attention
+from course_lib.attention import Tile, attention_reference, flash_attention, forward
 from course_lib.attention.forward import describable
 from tests.attention.flash_cases import assert_within_budget, random_qkv
 
@@ -119,3 +119,12 @@ def test_the_scale_is_used_and_auto_on_the_cpu_is_dense():
     for impl in ("triton", "dense"):
         assert_within_budget(flash_attention(q, k, v, scale=0.03, return_lse=True, impl=impl), expected, v, torch.float32)
     assert torch.equal(flash_attention(q, k, v), flash_attention(q, k, v, impl="dense"))
+
+
+def test_the_tile_is_chosen_for_the_keys_that_a_query_sees_on_average(monkeypatch):
+    asked = []
+    monkeypatch.setattr(forward, "choose_tile", lambda *_, keys, descriptors: asked.append(keys) or SQUARE)
+    q, k, v = random_qkv(1, 16, 24, 1, 1, 64, torch.float32)
+    for causal in (False, True):
+        flash_attention(q, k, v, causal=causal, impl="triton")
+    assert asked == [24, 16]  # causal: 9 to 24 of them

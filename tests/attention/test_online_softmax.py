@@ -71,6 +71,12 @@ def test_finished_parts_merge_and_what_an_empty_one_holds_does_not_matter():
     assert lse.isneginf().all()
 
 
+def test_merged_results_have_the_dtype_of_the_parts():
+    outs, lses = torch.ones(2, 3, 5, dtype=torch.bfloat16), torch.zeros(2, 3)
+    out, lse = merge_states(outs, lses)
+    assert (out.dtype, lse.dtype) == (torch.bfloat16, torch.float32)
+
+
 def test_shapes_that_do_not_fit_are_named():
     with pytest.raises(ValueError, match=r"got \[2, 4, 3\] and \[2, 3\]"):
         merge_states(torch.zeros(2, 4, 3), torch.zeros(2, 3))

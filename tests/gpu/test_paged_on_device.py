@@ -148,6 +148,13 @@ def test_prefill_equals_the_oracle(kind, causal):
     assert_lse(lse, wanted_lse)
 
 
+def test_a_prefill_that_does_not_look_is_told_how_many_tokens_a_row_has():
+    pool, lengths = made([20], KINDS[0])[0], torch.tensor([20], dtype=torch.int32, device="cuda")
+    q, cu = queries(2, KINDS[0][0], KINDS[0][2], BF16, device="cuda"), torch.tensor([0, 2], dtype=torch.int32, device="cuda")
+    with pytest.raises(ValueError, match="max_q is 0 for 2 rows of q"):
+        paged_prefill(q, cu, pool.k, pool.v, pool.tables, lengths, max_q=0)
+
+
 def test_a_prompt_in_chunks_equals_the_prompt_at_once():
     pool, _ = made([200], KINDS[0])
     q = queries(200, 32, 128, BF16, device="cuda")

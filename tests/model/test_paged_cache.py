@@ -93,6 +93,24 @@ def test_the_paged_kernels_give_the_same():
     store.check()
 
 
+@torch.inference_mode()
+def test_a_decode_plan_serves_until_the_block_tables_double():
+    """Blocks of 16: at 34 and 50 tokens the tables have 4 columns, at 66 they have 8. Only the last plan is kept."""
+    model = load("course-target", parts=Parts(attend=attend_paged))
+    model.layers = model.layers[:1]
+    store = store_of(model, num_blocks=5, block_size=16)
+    store.begin("a")
+    cache, plans = PagedCache(store, "a", impl="kernel"), []
+    for chunk in (33, 15, 15):
+        for new in (chunk, 1):
+            model(torch.ones(1, new, dtype=torch.int64), cache, last=True)
+        (plan,) = cache._plans.values()
+        plans.append(plan)
+    assert cache.lengths == [66]
+    assert plans[0] is plans[1]
+    assert plans[1] is not plans[2]
+
+
 # --- boundaries (E02), chunks (E07) ---------------------------------------------------------------------------------------
 
 

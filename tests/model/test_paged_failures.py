@@ -64,3 +64,13 @@ def test_a_sequence_that_cannot_begin_holds_nothing():
     store.free("a")
     store.check()
     assert store.pool.num_held == 0
+
+
+def test_a_second_dead_step_and_a_reused_name_are_counted_from_what_is_written():
+    _, _, store = half_a_step()
+    store.begin_step({"a": 2})
+    assert (store.tables.length("a"), store.written("a")) == (13, 6)
+    store.free("a")
+    store.begin("a")
+    store.extend({"a": 9})
+    assert store.written("a") == 9
