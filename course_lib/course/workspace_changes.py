@@ -17,7 +17,7 @@ class CellChanges:
             for what, ids in (("new", self.new), ("changed", self.changed), ("removed", self.removed))
             if ids
         ]
-        return "; ".join(parts) or "the cells are the same, only notebook settings differ"
+        return "; ".join(parts) or "the same cells, only other notebook settings"
 
 
 def cell_changes(old: bytes, new: bytes, answers_too: bool = True) -> CellChanges | None:

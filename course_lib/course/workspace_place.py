@@ -66,15 +66,14 @@ class Place:
         """The file is there: exchange it if it is as handed out, else offer the new version beside it."""
         path = self.work / handout.path
         mine = content(path)
+        news = self._news(handout, mine)  # before the new version counts as seen
         if mine == handout.data:
             self._recognised(handout)
         elif self.exchange(handout.path, handout.data):
             self._handed_out(handout)
             self.manifest.record(handout.path).seen = [handout.sha256]
             self.report.add("replaced", handout.path, handout.version, len(handout.data))
-            self.report.say(
-                f"{handout.path}: now version {handout.version}; you had not changed it. " + self._news(handout, mine)
-            )
+            self.report.say(f"{handout.path}: now version {handout.version}; you had not changed it. {news}".rstrip())
         elif self.manifest.has_seen(handout.path, handout.sha256):
             self.report.add("kept", handout.path, f"you have been given {handout.version} before")
         else:

@@ -253,13 +253,19 @@ def test_the_message_names_the_cells_and_the_way_on(course, work):
     assert "phase1_roofline.new-0.2.0.ipynb" in message
 
 
+def test_the_message_names_the_cells_of_a_replaced_notebook_too(course, work):
+    course.release(V2)
+    (message,) = [m for m in workspace.update(work).messages if m.startswith(LAB)]
+    assert "It has new cells: ex-1-2, note; changed cells: text" in message
+
+
 def test_changes_are_told_by_id_type_and_source():
     old = notebook(a="1", b="2", c="3", ex_1="stub")
     new = notebook(a="1", b="two", d="4", ex_1="answer")
     changes = cell_changes(old, new)
     assert (changes.new, changes.changed, changes.removed) == (("d",), ("b", "ex-1"), ("c",))
     assert cell_changes(old, new, answers_too=False).changed == ("b",)
-    assert str(cell_changes(old, old)).startswith("the cells are the same")
+    assert str(cell_changes(old, old)).startswith("the same cells")
     assert cell_changes(b"{", new) is None
 
 
