@@ -157,6 +157,13 @@ def test_what_a_plan_writes_to_has_room():
             plan.run(case.q, case.k, case.v, case.tables, lse=lse)
 
 
+@BOTH
+def test_tables_whose_rows_lie_apart_are_refused(impl):
+    made = Paged()
+    with pytest.raises(ValueError, match="column stride of 1"):
+        made(tables=made.tables.T.contiguous().T, impl=impl)
+
+
 def test_a_plan_is_not_updated_inside_a_graph(monkeypatch):
     """The copy of its work list would be captured, and replayed over every later update."""
     plan = Paged().plan()
