@@ -8,6 +8,7 @@ In the order of reading
   online_softmax.py  softmax in one pass; the merge of partial results
   forward_kernel.py  FlashAttention forward; forward.py launches it, dense.py stands in where Triton cannot run
   tiles.py, cost.py  which tile and why; FLOPs, least bytes, bytes of a tiling
+  tile_limits.py     what a tile needs of an SM, before it is compiled; one_loop_kernel.py  the plain kernel that proves it
   checks.py          what the inputs must be; custom_ops.py  the same as torch operators
 
 Over a paged cache
@@ -33,6 +34,7 @@ _HOME = {
     "attention_reference": "reference",
     "cascade_decode": "cascade",
     "check_tables": "paged_checks",
+    "check_tile": "tile_limits",
     "choose_tile": "tiles",
     "contiguous_decode": "decode",
     "decode_flops": "paged_cost",

@@ -6,6 +6,7 @@ import torch
 
 from course_lib.attention.forward import launch_arguments
 from course_lib.attention.forward_kernel import flash_forward_kernel
+from course_lib.attention.one_loop_kernel import one_loop_kernel, one_loop_launch
 from course_lib.attention.tiles import AMPERE, HOPPER, HOPPER_FEW_KEYS, HOPPER_POINTERS, Tile
 from course_lib.interpreter.compiled import Launch
 
@@ -36,3 +37,6 @@ def launches() -> Iterator[tuple[str, Launch]]:
     yield "attention 96 packed pointers", forward(96, HOPPER_POINTERS[128], "sm_90", causal=False, packed=True)
     yield "attention 64 causal sm_80", forward(64, AMPERE[64], "sm_80", causal=True)
     yield "attention 128 packed sm_80", forward(128, AMPERE[128], "sm_80", causal=False, packed=True, dtype=torch.float16)
+    q = meta(2, 77, 8, 128, dtype=torch.bfloat16)
+    _, args, options = one_loop_launch(q, q, q, q, Tile(128, 64, 8, 3))
+    yield "attention in one loop", Launch(one_loop_kernel, args, options, ("sm_80", "sm_90"))
