@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from contextlib import AbstractContextManager, nullcontext
 from numbers import Real
 
 import torch
@@ -110,13 +111,14 @@ def check_scale(scale: float | None, head_dim: int) -> float:
     return float(scale)
 
 
-def check_impl(impl: str, q: Tensor, k: Tensor, v: Tensor) -> str:
+def check_impl(impl: str, q: Tensor, k: Tensor, v: Tensor, *, also: tuple[str, ...] = ()) -> str:
     """For "auto": "triton" on a GPU with tensor cores for the dtype, else "dense". What is forced and cannot run raises.
 
     The kernels have no backward pass, so what requires a gradient goes to "dense".
+    also  further names that the caller knows, given back as they are
     """
-    if impl not in IMPLEMENTATIONS:
-        raise ValueError(f"impl must be one of {', '.join(IMPLEMENTATIONS)}, got {impl!r}")
+    if impl not in (*IMPLEMENTATIONS, *also):
+        raise ValueError(f"impl must be one of {', '.join((*IMPLEMENTATIONS, *also))}, got {impl!r}")
     if impl == "auto":
         return "triton" if _has_kernels(q) and not needs_gradient(q, k, v) else "dense"
     if impl == "triton":
@@ -158,6 +160,11 @@ def _has_kernels(q: Tensor) -> bool:
     if not q.is_cuda or q.dtype == torch.float32 or q.shape[-1] not in HEAD_DIMS:
         return False
     return has_tensor_cores(q.device) and has_tile(q.shape[-1], capability_of(q))
+
+
+def launching_on(x: Tensor) -> AbstractContextManager[object]:
+    """The device of x made current: Triton launches on the current device, wherever the tensors are."""
+    return torch.cuda.device(x.device) if x.is_cuda else nullcontext()
 
 
 def has_tensor_cores(device: torch.device) -> bool:

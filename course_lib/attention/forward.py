@@ -6,13 +6,22 @@ lse      natural logarithm of the sum of exp(scale * q k), float32 [batch, q_hea
 """
 
 import math
-from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from .checks import capability_of, check_impl, check_inputs, check_launch, check_lengths, check_out, check_scale, check_strides
+from .checks import (
+    capability_of,
+    check_impl,
+    check_inputs,
+    check_launch,
+    check_lengths,
+    check_out,
+    check_scale,
+    check_strides,
+    launching_on,
+)
 from .dense import dense_attention
 from .tiles import Tile, choose_tile, padded
 
@@ -28,14 +37,16 @@ def flash_attention(
     q, k, v  bfloat16 or float16 (on the CPU float32 too), head_dim 64, 80, 96, 128 or 256; batch, rows and heads may lie anywhere
     scale    head_dim ** -0.5 unless given
     out      written and returned, where the caller owns the result
-    impl     "triton", "dense" (torch), or "auto": Triton on a GPU, dense elsewhere
-    tile     in place of the one that `choose_tile` takes
+    impl     "triton", "dense" (torch), "hopper" (hopper_forward.py), or "auto": Triton on a GPU, dense elsewhere
+    tile     in place of the one that `choose_tile` takes; "hopper" has its own
     Raises ValueError or TypeError with the numbers; nothing is written then.
     """
     check_inputs(q, k, v, packed=False)
     check_out(out, q, k, v)
     scale = check_scale(scale, q.shape[-1])
-    impl = check_impl(impl, q, k, v)
+    impl = check_impl(impl, q, k, v, also=("hopper",))
+    if impl == "hopper":
+        return _on_hopper(q, k, v, causal=causal, scale=scale, return_lse=return_lse, out=out, tile=tile)
     batch, q_len, q_heads, _ = q.shape
     if impl == "dense":
         result, lse = dense_attention(q, k, v, causal=causal, scale=scale, with_lse=return_lse)
@@ -47,6 +58,14 @@ def flash_attention(
         return (out, lse) if return_lse else out
     _launch(q, k, v, out, lse, None, batch, q_len, k.shape[1], causal, scale, tile)
     return (out, lse) if return_lse else out
+
+
+def _on_hopper(q: Tensor, k: Tensor, v: Tensor, *, tile: Tile | None, **options: Any) -> Tensor | tuple[Tensor, Tensor]:
+    from .hopper_forward import hopper_attention
+
+    if tile is not None:
+        raise ValueError(f"impl='hopper' has tiles of its own (hopper_forward.TILES), got tile={tile}; leave it out")
+    return hopper_attention(q, k, v, **options)
 
 
 def flash_attention_packed(
@@ -110,7 +129,7 @@ def _launch(
     programs = -(-q_len // tile.query_rows) * q.shape[-2] * batch
     if programs:
         args, options = launch_arguments(q, k, v, out, lse, cu, q_len, kv_len, causal, scale, tile)
-        with torch.cuda.device(q.device) if q.is_cuda else nullcontext():  # Triton launches on the current device
+        with launching_on(q):
             flash_forward_kernel[(programs,)](*args, **options)
 
 

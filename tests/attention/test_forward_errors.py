@@ -31,7 +31,7 @@ BAD = [
     bad(ValueError, "out has strides (384, 1, 192, 3)", {"out": torch.zeros(2, 2, 64, 3).permute(0, 3, 1, 2)}),
     bad(ValueError, "scale must be a finite number above 0, got 0", {"scale": 0}),
     bad(ValueError, "scale must be a finite number above 0, got nan", {"scale": float("nan")}),
-    bad(ValueError, "impl must be one of auto, triton, dense, got 'cuda'", {"impl": "cuda"}),
+    bad(ValueError, "impl must be one of auto, triton, dense, hopper, got 'cuda'", {"impl": "cuda"}),
 ]  # fmt: skip
 
 

@@ -17,7 +17,13 @@ from course_lib.hardware.roofs_kernels import copy_words_kernel
 from course_lib.interpreter.compiled import DEFAULT_TARGETS, Launch
 from course_lib.workloads.read_curve_kernel import read_kernel
 from course_lib.workloads.spin_kernel import spin_kernel
-from tests.interpreter import kernel_registry_attention, kernel_registry_paged, kernel_registry_small, kernel_registry_workloads
+from tests.interpreter import (
+    kernel_registry_attention,
+    kernel_registry_hopper,
+    kernel_registry_paged,
+    kernel_registry_small,
+    kernel_registry_workloads,
+)
 from tests.interpreter.kernels.copy import copy_kernel
 from tests.interpreter.kernels.descriptors import device_descriptor_kernel, host_descriptor_kernel
 from tests.interpreter.kernels.flash import flash_kernel
@@ -90,4 +96,5 @@ def claims() -> Iterator[tuple[str, Launch]]:
     yield from kernel_registry_small.launches()
     yield from kernel_registry_workloads.launches()
     yield from kernel_registry_attention.launches()
+    yield from kernel_registry_hopper.launches()
     yield from kernel_registry_paged.launches()

@@ -1,0 +1,116 @@
+"""Cases and contenders of hopper_ladder.py, and kernels compiled and tried ahead by many processes at once."""
+
+import itertools
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import torch
+
+from course_lib.attention import attention_reference, hopper_forward
+from course_lib.attention.hopper_forward import hopper_attention
+from course_lib.attention.hopper_ladder import EVERY_STEP, STEPS, Ladder
+
+from ._flash_setup import Case, contenders
+
+PROCESSES, SECONDS = 14, 160
+OTHER_STEPS = (Ladder(pinned=False), Ladder(overlap=False, pinned=False))
+Variant = tuple[int, torch.dtype, bool, Ladder, bool, bool]  # head_dim, dtype, causal, steps, with a list, with lse
+
+
+def rungs() -> dict[str, Ladder]:
+    return {step: Ladder.up_to(step) for step in STEPS}
+
+
+def calls(case: Case, steps: dict[str, Ladder]) -> dict[str, Callable[[], torch.Tensor]]:
+    """Calls by name: ours by step, our plain Triton kernel, and the peers that run here. A wrong one is left out, in words."""
+    q, k, v = case.inputs()
+    peers = contenders(case)
+    peers["Triton"] = peers.pop("ours")
+    right = peers["Triton"]().float()
+    found: dict[str, Callable[[], torch.Tensor]] = {}
+    for name, some in steps.items():
+
+        def call(some: Ladder = some) -> torch.Tensor:
+            return hopper_attention(q, k, v, causal=case.causal, steps=some)
+
+        apart, budget = (call().float() - right).abs().max().item(), 2 * 2**-7 * v.abs().max().item()
+        if apart <= budget:
+            found[name] = call
+        else:
+            print(f"{case.words}: {name} is WRONG: it and Triton differ by {apart}, the budget is {budget}", flush=True)
+    return found | peers
+
+
+def error_to_float64(case: Case, heads: int = 1) -> dict[str, float]:
+    """Relative Frobenius norm of the error on `heads` heads of the first sequence, ours and cuDNN's."""
+    q, k, v = (x[:1, :, :heads].contiguous() for x in case.inputs())
+    right = attention_reference(q, k, v, causal=case.causal)[0]
+    from torch.nn.attention import SDPBackend
+
+    from ._flash_setup import _sdpa
+
+    outs = {"ours": hopper_attention(q, k, v, causal=case.causal)}
+    outs["SDPA cuDNN"] = _sdpa(q, k, v, case.causal, SDPBackend.CUDNN_ATTENTION)()
+    return {name: ((out.double() - right).norm() / right.norm()).item() for name, out in outs.items()}
+
+
+def variants() -> list[Variant]:
+    """What tests/gpu/test_hopper_forward.py and the benchmark launch, those of the benchmark first."""
+    bf16, fp16, both = torch.bfloat16, torch.float16, (False, True)
+    made: list[Variant] = [
+        (128, bf16, causal, steps, steps.balanced, False) for causal in both for steps in rungs().values()
+    ]
+    made += [(d, bf16, causal, EVERY_STEP, True, False) for d in (64, 256) for causal in both]
+    made += [
+        (128, bf16, causal, steps, listed, True)
+        for causal in both for steps in (*rungs().values(), *OTHER_STEPS) for listed in {False, steps.balanced}
+    ]  # fmt: skip
+    kinds = [(128, fp16, True), (128, fp16, False), (64, bf16, True), (64, fp16, False), (256, bf16, True), (256, fp16, False)]
+    made += [(*kind, EVERY_STEP, listed, True) for kind in kinds for listed in both]
+    return list(dict.fromkeys(made))
+
+
+def compile_ahead() -> None:
+    """Fill Triton's cache, and try every variant once. A process that dies or hangs costs its share only."""
+    command = [sys.executable, "-m", "benchmarks._hopper_setup"]
+    children = [subprocess.Popen([*command, str(i)], stdout=subprocess.PIPE, text=True) for i in range(PROCESSES)]
+    deadline = time.monotonic() + SECONDS
+    for share, child in enumerate(children):
+        try:
+            print(child.communicate(timeout=max(deadline - time.monotonic(), 1))[0], end="", flush=True)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            print(f"process {share} did not end in {SECONDS} s, after:\n{child.communicate()[0]}", flush=True)
+
+
+def _try_share(share: int) -> None:
+    right = 0
+    for variant in itertools.islice(variants(), share, None, PROCESSES):
+        wrong = _what_is_wrong(*variant)
+        right += not wrong
+        if wrong:
+            print(f"{variant}: {wrong}", flush=True)
+    print(f"process {share}: {right} variants are right", flush=True)
+
+
+def _what_is_wrong(head_dim: int, dtype: torch.dtype, causal: bool, steps: Ladder, listed: bool, with_lse: bool) -> str:
+    """Against float64, on lengths that no tile divides. listed: as on a GPU of 3 SMs, where blocks go round several times."""
+    generator = torch.Generator("cuda").manual_seed(1)
+    shapes = [(2, 700, 4, head_dim), (2, 777, 2, head_dim), (2, 777, 2, head_dim)]
+    q, k, v = (torch.randn(shape, generator=generator, device="cuda").to(dtype) for shape in shapes)
+    if listed:
+        hopper_forward.processors_of = lambda device: 3
+    try:
+        found = hopper_attention(q, k, v, causal=causal, steps=steps, return_lse=with_lse)
+        out = found[0] if isinstance(found, tuple) else found
+        apart = (out.double() - attention_reference(q, k, v, causal=causal)[0]).abs().max().item()
+    except Exception as error:  # a variant that fails is a line, not the end
+        return f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
+    budget = 2**-7 * v.abs().max().item()
+    return "" if apart <= budget else f"WRONG: {apart} from float64, the budget is {budget}"
+
+
+if __name__ == "__main__":
+    _try_share(int(sys.argv[1]))

@@ -1,0 +1,145 @@
+"""A consumer of the Hopper kernel: one warpgroup (4 warps) that owns some rows of queries, and multiplies."""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import (
+    fence_async_shared,
+    mbarrier,
+    tma,
+    warpgroup_mma,
+    warpgroup_mma_wait,
+)
+
+from .hopper_order import give_turn, in_pairs, meet, wait_for_turn
+from .hopper_softmax import finished, mask_scores, no_scores_yet, rescaled, softmax_step
+from .hopper_tiles import is_tile, place_of, tile_number, tiles_of_keys, unmasked_tiles
+
+
+@gluon.jit
+def consume(
+    descriptors, buffers, barriers, sizes, schedule_ptr, lse_ptr, scale_log2,
+    WARPGROUP: gl.constexpr, ROWS: gl.constexpr, KEYS: gl.constexpr, DIMS: gl.constexpr, STAGES: gl.constexpr,
+    CAUSAL: gl.constexpr, WITH_LSE: gl.constexpr, OUT_APART: gl.constexpr,
+    OVERLAP: gl.constexpr, PINNED: gl.constexpr, PING_PONG: gl.constexpr, LISTED: gl.constexpr,
+):  # fmt: skip
+    """ROWS queries of every tile of this block: scores, softmax, values; the result leaves by TMA."""
+    _q_desc, _k_desc, _v_desc, o_desc = descriptors
+    q_buffer, k_ring, v_ring, o_buffer = buffers
+    q_full, q_empty, full, empty = barriers
+    q_heads, _group, q_len, kv_len, q_tiles, tiles, rounds = sizes
+    scores_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEYS, 16])
+    acc_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, DIMS, 16])
+    weights_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
+    queries = q_buffer.index(WARPGROUP).reshape([ROWS, DIMS])
+    result = o_buffer.index(WARPGROUP)
+    used = 0
+    done = 0
+    if PING_PONG and WARPGROUP == 1:
+        give_turn(WARPGROUP)  # warpgroup 0 begins
+    next_number = tile_number(schedule_ptr, 0, LISTED)
+    for i in range(rounds):
+        number = next_number
+        next_number = tile_number(schedule_ptr, i + 1, LISTED)
+        if is_tile(number, tiles):
+            sequence, head, row = place_of(number, q_heads, q_tiles, 2 * ROWS, CAUSAL)
+            count = tiles_of_keys(row, q_len, kv_len, 2 * ROWS, KEYS, CAUSAL)
+            row += WARPGROUP * ROWS
+            unmasked = unmasked_tiles(row, q_len, kv_len, KEYS, CAUSAL)
+            acc = gl.zeros([ROWS, DIMS], gl.float32, acc_layout)
+            best = no_scores_yet(ROWS, scores_layout)
+
+            mbarrier.wait(q_full.index(WARPGROUP), done & 1)
+            stage = used % STAGES
+            mbarrier.wait(full.index(stage), used // STAGES & 1)
+            if PING_PONG:
+                wait_for_turn(WARPGROUP)
+            keys = k_ring.index(stage).reshape([KEYS, DIMS]).permute([1, 0])
+            nothing = gl.zeros([ROWS, KEYS], gl.float32, scores_layout)
+            scores = warpgroup_mma(queries, keys, nothing, use_acc=False, is_async=True)
+            if PING_PONG:
+                give_turn(WARPGROUP)
+            scores = warpgroup_mma_wait(0, deps=(scores,))
+            mbarrier.arrive(empty.index(stage), count=1)
+            used += 1
+            scores = mask_scores(scores, row, 0, q_len, kv_len, CAUSAL)
+            weights, _, best, parts = softmax_step(scores, best, scale_log2, True, False)
+            weights = gl.convert_layout(weights.to(o_desc.dtype), weights_layout)
+
+            for _ in range(1, unmasked):
+                acc, weights, best, parts = step(
+                    queries, k_ring, v_ring, full, empty, used, acc, weights, best, parts, scale_log2, row, 0, q_len, kv_len,
+                    CAUSAL, False, WARPGROUP, ROWS, KEYS, DIMS, STAGES, OVERLAP, PINNED, PING_PONG,
+                )  # fmt: skip
+                used += 1
+            weights = in_pairs(weights)
+            for tile in range(gl.maximum(unmasked, 1), count):
+                acc, weights, best, parts = step(
+                    queries, k_ring, v_ring, full, empty, used, acc, weights, best, parts, scale_log2, row, tile * KEYS, q_len,
+                    kv_len, CAUSAL, True, WARPGROUP, ROWS, KEYS, DIMS, STAGES, OVERLAP, PINNED, PING_PONG,
+                )  # fmt: skip
+                used += 1
+            if OUT_APART:
+                mbarrier.arrive(q_empty.index(WARPGROUP), count=1)
+
+            stage = used % STAGES
+            mbarrier.wait(full.index(stage), used // STAGES & 1)
+            values = v_ring.index(stage).reshape([KEYS, DIMS])
+            acc = warpgroup_mma(weights, values, acc, is_async=True)
+            acc = warpgroup_mma_wait(0, deps=(acc,))
+            mbarrier.arrive(empty.index(stage), count=1)
+            used += 1
+            done += 1
+
+            out, lse = finished(acc, parts, best, scale_log2)
+            if WITH_LSE:
+                rows = row + gl.arange(0, ROWS, best.type.layout)
+                start = (sequence * q_heads + head).to(gl.int64) * q_len
+                gl.store(lse_ptr + start + rows, lse, mask=rows < q_len)
+            tma.store_wait(0)
+            meet()
+            result.reshape([ROWS, DIMS]).store(out.to(o_desc.dtype))
+            fence_async_shared()
+            meet()
+            tma.async_copy_shared_to_global(o_desc, [sequence, head, row, 0], result)
+            if not OUT_APART:
+                tma.store_wait(0)
+                meet()
+                mbarrier.arrive(q_empty.index(WARPGROUP), count=1)
+    tma.store_wait(0)
+    if PING_PONG and WARPGROUP == 0:
+        wait_for_turn(WARPGROUP)  # the last one given: nobody may leave a barrier half full
+
+
+@gluon.jit
+def step(
+    queries, k_ring, v_ring, full, empty, used, acc, weights, best, parts, scale_log2, row, key, q_len, kv_len,
+    CAUSAL: gl.constexpr, MASKED: gl.constexpr, WARPGROUP: gl.constexpr, ROWS: gl.constexpr, KEYS: gl.constexpr,
+    DIMS: gl.constexpr, STAGES: gl.constexpr, OVERLAP: gl.constexpr, PINNED: gl.constexpr, PING_PONG: gl.constexpr,
+):  # fmt: skip
+    """Scores of this tile of keys and values of the one before: two products in flight, and a softmax meanwhile."""
+    stage = used % STAGES
+    keys = k_ring.index(stage).reshape([KEYS, DIMS]).permute([1, 0])
+    values = v_ring.index(stage).reshape([KEYS, DIMS])
+    scores_layout: gl.constexpr = best.type.layout.parent
+    nothing = gl.zeros([ROWS, KEYS], gl.float32, scores_layout)
+    mbarrier.wait(full.index(stage), used // STAGES & 1)
+    if PING_PONG:
+        wait_for_turn(WARPGROUP)
+    scores = warpgroup_mma(queries, keys, nothing, use_acc=False, is_async=True)
+    acc = warpgroup_mma(weights, values, acc, is_async=True)
+    if PING_PONG:
+        give_turn(WARPGROUP)
+    if OVERLAP:
+        scores = warpgroup_mma_wait(1, deps=(scores,))
+    else:
+        scores, acc, weights = warpgroup_mma_wait(0, deps=(scores, acc, weights))
+        mbarrier.arrive(empty.index(stage), count=1)
+    if MASKED:
+        scores = mask_scores(scores, row, key, q_len, kv_len, CAUSAL)
+    new_weights, rescale, best, new_parts = softmax_step(scores, best, scale_log2, MASKED, PINNED)
+    parts = rescaled(parts, rescale) + new_parts
+    if OVERLAP:
+        acc, weights = warpgroup_mma_wait(0, deps=(acc, weights))
+        mbarrier.arrive(empty.index(stage), count=1)
+    acc = acc * gl.convert_layout(rescale, gl.SliceLayout(1, acc.type.layout))[:, None]
+    return acc, gl.convert_layout(new_weights.to(weights.dtype), weights.type.layout), best, parts

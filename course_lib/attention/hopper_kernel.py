@@ -1,0 +1,98 @@
+"""FlashAttention forward for Hopper, in Gluon: the algorithm of forward_kernel.py, with every unit of the SM kept busy.
+
+A tile of queries walks over the keys as in exercise 2.4: scores, running maximum, weights, values. Nothing of the mathematics
+is new here. What is new is *when* things happen. An H100 or H200 has, in each SM, three machines that can work at the same
+time:
+
+  the copy engine (TMA)   moves a tile between global and shared memory. One thread asks; nobody computes an address
+  the tensor cores        wgmma: a warpgroup (4 warps) multiplies 64 rows by a tile in shared memory, and goes on meanwhile
+  everything else         maxima, exponentials, sums: 16 exponentials a cycle, while the tensor cores do 2048 FMAs
+
+For 64 queries and 128 keys of 128 dimensions the two products take 1024 cycles of the tensor cores, and the exponentials alone
+512 of the others: one after the other, a third of the tensor cores' time is lost at least. The plain kernel of the first rung
+(hopper_plain.py) does just that. Each step of the ladder (hopper_ladder.py) takes away one reason to wait:
+
+1 specialised   One warp, the producer (hopper_producer.py), only asks for tiles, some stages ahead. Two warpgroups, the
+                consumers (hopper_consumer.py), only compute, each for 64 queries of its own, on the same keys. The producer
+                needs 24 registers a thread and gives the rest away (setmaxnreg): a consumer has 240, for 64 x 128 scores, as
+                many accumulators, and the weights. They meet at mbarriers, a `full` and an `empty` one for each stage: TMA
+                itself reports the bytes that have come to `full`, and both consumers report to `empty` once their products have
+                read the stage.
+2 overlap       Inside a consumer: ask for the scores of this tile, then for the values of the tile *before*, and wait for the
+                first only. The softmax of this tile runs while the values are multiplied. So a stage holds the keys of one tile
+                and the values of the one before: what is needed together comes together, with one barrier for both.
+3 pinned        To the assembler a wait is an instruction like others, and it moves half of the softmax behind it; the order in
+                the source is lost. A barrier that is never waited for, but might be (hopper_order.py: `pinned`), nails the
+                factor by which the accumulator is rescaled, and all that it depends on, above the wait. Not the whole softmax:
+                the weights lie in the registers of the product in flight, so the last of them may as well be made while the
+                accumulator is rescaled.
+4 ping_pong     Between consumers: they issue their products in turns. While one has the tensor cores the other does its
+                softmax. Left alone they tend to fall into step, both at their softmax, both at their products.
+5 persistent    One block for each SM, which goes through many tiles of queries. The producer loads the next tile's queries
+                while the consumers finish this one, and the result leaves through a buffer of its own.
+6 balanced      A causal tile costs from one to all tiles of keys; hopper_schedule.py deals them out so that blocks end
+                together.
+
+Where to look next: hopper_tiles.py, which tile comes next and which keys it sees; hopper_softmax.py, the same softmax as ever,
+with a sum that needs no shuffles; tests/attention/gluon_emulated.py, which runs this source by threads, and finds a barrier
+that is wrong.
+
+Layout   descriptors of q, k, v, out [batch, heads, rows, head_dim], blocks [1, 1, rows, DIMS]; lse [batch, q_heads, q_len] fp32
+Masks    keys beyond the end are read as 0 by TMA and masked; rows beyond the end are computed and not written
+"""
+
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, mbarrier
+
+from .hopper_consumer import consume
+from .hopper_producer import produce
+
+
+@gluon.jit(do_not_specialize=["q_heads", "group", "q_len", "kv_len", "q_tiles", "tiles", "rounds"])
+def hopper_forward_kernel(
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, schedule_ptr, q_heads, group, q_len, kv_len, q_tiles, tiles, rounds, scale_log2,
+    ROWS: gl.constexpr, KEYS: gl.constexpr, DIMS: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
+    WITH_LSE: gl.constexpr, OUT_APART: gl.constexpr, OVERLAP: gl.constexpr, PINNED: gl.constexpr, PING_PONG: gl.constexpr,
+    LISTED: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+):  # fmt: skip
+    """Shared memory, barriers, and the three partitions.
+
+    tiles       of 2 * ROWS queries: q_tiles for each of q_heads heads of each sequence
+    rounds      most tiles that a block has
+    scale_log2  scale of the scores * log2(e)
+    OUT_APART   the result has a buffer of its own; else it takes that of the queries, which come later then
+    LISTED      schedule_ptr holds the tiles of each block (hopper_schedule.py); else block b has b, b + blocks, ...
+    """
+    q_buffer = gl.allocate_shared_memory(q_desc.dtype, [2, 1, 1, ROWS, DIMS], q_desc.layout)
+    k_ring = gl.allocate_shared_memory(q_desc.dtype, [STAGES, 1, 1, KEYS, DIMS], k_desc.layout)
+    v_ring = gl.allocate_shared_memory(q_desc.dtype, [STAGES, 1, 1, KEYS, DIMS], v_desc.layout)
+    o_buffer = q_buffer
+    if OUT_APART:
+        o_buffer = gl.allocate_shared_memory(q_desc.dtype, [2, 1, 1, ROWS, DIMS], o_desc.layout)
+    q_full = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    q_empty = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(2):
+        mbarrier.init(q_full.index(i), count=1)
+        mbarrier.init(q_empty.index(i), count=1)
+    for i in gl.static_range(STAGES):
+        mbarrier.init(full.index(i), count=1)
+        mbarrier.init(empty.index(i), count=2)  # both warpgroups have read it
+    fence_async_shared()  # the copy engine sees the barriers
+
+    descriptors = (q_desc, k_desc, v_desc, o_desc)
+    buffers = (q_buffer, k_ring, v_ring, o_buffer)
+    barriers = (q_full, q_empty, full, empty)
+    sizes = (q_heads, group, q_len, kv_len, q_tiles, tiles, rounds)
+    gl.warp_specialize(
+        [
+            (consume, (descriptors, buffers, barriers, sizes, schedule_ptr, lse_ptr, scale_log2, 0, ROWS, KEYS, DIMS, STAGES,
+                       CAUSAL, WITH_LSE, OUT_APART, OVERLAP, PINNED, PING_PONG, LISTED)),
+            (consume, (descriptors, buffers, barriers, sizes, schedule_ptr, lse_ptr, scale_log2, 1, ROWS, KEYS, DIMS, STAGES,
+                       CAUSAL, WITH_LSE, OUT_APART, OVERLAP, PINNED, PING_PONG, LISTED)),
+            (produce, (descriptors, buffers, barriers, sizes, schedule_ptr, ROWS, KEYS, STAGES, CAUSAL, LISTED)),
+        ],
+        [4, 1], [CONSUMER_REGISTERS, PRODUCER_REGISTERS],
+    )  # fmt: skip

@@ -1,0 +1,73 @@
+"""Who goes first on Hopper: a warpgroup's turn on the tensor cores, and an order that the assembler may not undo.
+
+Gluon speaks of neither, so the three smallest pieces of PTX that do are here. A `bar` is a hardware barrier of a thread block
+with a number: `bar.sync n, 256` waits until 256 threads have come to barrier n, `bar.arrive` counts as having come and goes on.
+Triton itself uses low numbers; 10 and 11 are the turns of the two consumer warpgroups, 15 is never waited for.
+"""
+
+import triton
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+
+
+@triton.constexpr_function
+def barrier_is_called_barrier():
+    """Triton 3.7 renamed gl.thread_barrier."""
+    from triton.experimental.gluon import language
+
+    return hasattr(language, "barrier")
+
+
+@gluon.jit
+def meet():
+    """All threads of this partition have come here, and see what the others have written to shared memory."""
+    if barrier_is_called_barrier():
+        gl.barrier()
+    else:
+        gl.thread_barrier()
+
+
+@gluon.jit
+def wait_for_turn(WARPGROUP: gl.constexpr):
+    """Go on when the other warpgroup has given the turn away."""
+    one_per_thread = gl.full([128], 0, gl.int32, gl.BlockedLayout([1], [32], [4], [0]))
+    if WARPGROUP == 0:
+        gl.inline_asm_elementwise(
+            "bar.sync 10, 256; mov.b32 $0, $1;", "=r,r,~{memory}", [one_per_thread], gl.int32, is_pure=False, pack=1
+        )
+    else:
+        gl.inline_asm_elementwise(
+            "bar.sync 11, 256; mov.b32 $0, $1;", "=r,r,~{memory}", [one_per_thread], gl.int32, is_pure=False, pack=1
+        )
+
+
+@gluon.jit
+def give_turn(WARPGROUP: gl.constexpr):
+    """The other warpgroup may go on. WARPGROUP is the one that gives."""
+    one_per_thread = gl.full([128], 0, gl.int32, gl.BlockedLayout([1], [32], [4], [0]))
+    if WARPGROUP == 0:
+        gl.inline_asm_elementwise(
+            "bar.arrive 11, 256; mov.b32 $0, $1;", "=r,r,~{memory}", [one_per_thread], gl.int32, is_pure=False, pack=1
+        )
+    else:
+        gl.inline_asm_elementwise(
+            "bar.arrive 10, 256; mov.b32 $0, $1;", "=r,r,~{memory}", [one_per_thread], gl.int32, is_pure=False, pack=1
+        )
+
+
+@gluon.jit
+def pinned(x):
+    """x, float32, computed before whatever stands behind this line: the assembler may not move it past a later wait.
+
+    A barrier that is waited for when x > 1e30, which it never is: an effect that depends on x, and that nobody can prove away.
+    """
+    return gl.inline_asm_elementwise(
+        "{ .reg .pred never; setp.gt.f32 never, $1, 0f7149F2CA; @never bar.sync 15, 128; mov.b32 $0, $1; }",
+        "=f,f,~{memory}", [x], gl.float32, is_pure=False, pack=1,
+    )  # fmt: skip
+
+
+@gluon.jit
+def in_pairs(x):
+    """x, 16-bit, as 32-bit registers of two. Between two loops it keeps pairs together: LLVM would pack them each turn."""
+    return gl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], x.dtype, is_pure=False, pack=2)

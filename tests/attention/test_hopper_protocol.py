@@ -1,0 +1,65 @@
+"""The Hopper kernel's barriers, copies and masks, run from its own source by threads (gluon_emulated.py), against float64."""
+
+import random
+
+import pytest
+import torch
+
+from course_lib.attention.hopper_forward import TILES, launch_arguments
+from course_lib.attention.hopper_kernel import hopper_forward_kernel
+from course_lib.attention.hopper_ladder import EVERY_STEP, STEPS, Ladder
+from course_lib.attention.hopper_plain import hopper_plain_kernel
+from course_lib.attention.hopper_schedule import deal, table, tiles_in_order
+from course_lib.attention.reference import attention_reference
+from course_lib.attention.tiles import padded
+
+from . import gluon_emulated as emulated
+from .flash_cases import assert_within_budget, random_qkv
+
+
+def attend(q, k, v, *, causal, steps=EVERY_STEP, blocks=2, seed=0):
+    """What hopper_forward._launch does, on `blocks` blocks."""
+    (batch, q_len, q_heads, head_dim), (kv_len, kv_heads) = q.shape, k.shape[1:3]
+    tile = TILES[padded(head_dim)]
+    out = torch.full_like(q, torch.nan)
+    lse = torch.full((batch, q_heads, q_len), torch.nan)
+    tiles = batch * q_heads * -(-q_len // (2 * tile.rows))
+    blocks, listed = (min(blocks, tiles), None) if steps.persistent else (tiles, None)
+    if steps.balanced:
+        shape = (batch, q_heads, q_heads // kv_heads, q_len, kv_len, head_dim, 2 * tile.rows, tile.keys, causal)
+        listed = torch.tensor(table(deal(tiles_in_order(*shape), blocks)), dtype=torch.int32)
+    args, constants = launch_arguments(q, k, v, out, lse, listed, blocks, causal, head_dim**-0.5, steps, tile)
+    heads_first = [x.permute(0, 2, 1, 3) for x in (q, k, v, out)]
+    args[:4] = [emulated.Descriptor(x, d.block_shape) for x, d in zip(heads_first, args[:4], strict=True)]
+    args[4] = emulated.Pointer(lse)
+    if steps.specialised and listed is not None:
+        args[5] = emulated.Pointer(listed)
+    constants.pop("num_warps")
+    kernel = hopper_forward_kernel if steps.specialised else hopper_plain_kernel
+    emulated.run(kernel, blocks, args, constants, seed)
+    return out, lse
+
+
+def check(sizes, causal, dtype=torch.bfloat16, **more):
+    q, k, v = random_qkv(*sizes, dtype)
+    found = attend(q, k, v, causal=causal, **more)
+    assert_within_budget(found, attention_reference(q, k, v, causal=causal), v, dtype, 2.0**-14)
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("step", STEPS)
+def test_every_step_of_the_ladder_is_attention(step, causal):
+    check((2, 300, 391, 2, 1, 128), causal, steps=Ladder.up_to(step), seed=hash(step) % 100)
+
+
+@pytest.mark.parametrize(("q_len", "kv_len"), [(1, 1), (128, 128), (129, 512), (256, 130), (300, 40), (65, 383), (257, 1)])
+def test_lengths_around_every_edge(q_len, kv_len):
+    for causal in (False, True):
+        check((1, q_len, kv_len, 2, 1, 128), causal)
+
+
+@pytest.mark.parametrize("head_dim", [64, 80, 256])
+def test_other_head_dims(head_dim):
+    dice = random.Random(head_dim)
+    for causal in (False, True):
+        check((1, dice.randrange(100, 400), dice.randrange(1, 500), 4, 2, head_dim), causal, torch.float16)
