@@ -6,6 +6,7 @@ import torch
 
 from course_lib.interpreter.compiled import Launch
 from course_lib.workloads import decode_stack_kernels as decode
+from course_lib.workloads.table_walk_kernel import table_walk_kernel
 
 TARGETS = ("sm_80", "sm_90", "sm_100")
 
@@ -25,3 +26,7 @@ def launches() -> Iterator[tuple[str, Launch]]:
     yield "SwiGLU", Launch(decode.silu_product_kernel, (bf16(4, 28672), bf16(4, 14336), 14336, 1024), {}, TARGETS)
     product = (x, bf16(4096, 4096), x, 4, 4096, 4096)
     yield "skinny product", Launch(decode.skinny_product_kernel, product, skinny, TARGETS)
+    words = torch.empty(64, 8192, dtype=torch.int32, device="meta")
+    for two in (False, True):
+        walk = {"TWO_LEVELS": two, "LEAF": 256, "PARTS": 8, "WORDS": 8192, "num_warps": 8}
+        yield f"table walk, {1 + two} levels", Launch(table_walk_kernel, (words, words, words, words, 512, 512), walk, TARGETS)
