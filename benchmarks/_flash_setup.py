@@ -1,21 +1,24 @@
-"""Cases, contenders and rounds of flash_forward.py: 16,384 tokens in all, hidden size 2048, bf16, random data, cold L2.
+"""Cases and contenders of the benchmarks of FlashAttention: 16,384 tokens in all, hidden size 2048, bf16, random data.
 
 The shapes are those of the figures in FlashAttention-3 (arXiv 2407.08608): batch = 16384 / sequence, heads = 2048 / head_dim.
 """
 
-import statistics
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 
 from course_lib.attention import attention_flops, flash_attention
-from course_lib.timing import l2_flusher, time_calls
 
+from ._peers import SDPA, Call, budget_of, check_alike, first_result, rates, sdpa
+from ._peers import SOURCES as PEERS_SOURCES
+from ._peers import in_turns as in_turns
+
+SOURCES = (
+    "benchmarks/_flash_setup.py", *PEERS_SOURCES, "course_lib/attention/forward.py", "course_lib/attention/forward_kernel.py",
+    "course_lib/attention/tiles.py", "course_lib/attention/cost.py",
+)  # fmt: skip
 TOKENS, HIDDEN = 16384, 2048
-ROUNDS, CALLS = 7, 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,63 +52,33 @@ class Case:
         return q, k, v
 
 
-def contenders(case: Case) -> dict[str, Callable[[], torch.Tensor]]:
+def contenders(case: Case) -> dict[str, Call]:
     """Calls by name, all on the same q, k, v. A peer that does not run here is left out, with a line that says why."""
-    from torch.nn.attention import SDPBackend
-
     q, k, v = case.inputs()
-    calls: dict[str, Callable[[], torch.Tensor]] = {"ours": lambda: flash_attention(q, k, v, causal=case.causal, impl="triton")}
-    peers = {
-        "SDPA cuDNN": _sdpa(q, k, v, case.causal, SDPBackend.CUDNN_ATTENTION),
-        "SDPA flash": _sdpa(q, k, v, case.causal, SDPBackend.FLASH_ATTENTION),
-        "fa3-fwd": _fa3(q, k, v, case.causal),
-    }
-    right = calls["ours"]().float()
+    calls: dict[str, Call] = {"ours": lambda: flash_attention(q, k, v, causal=case.causal, impl="triton")}
+    peers = {name: _sdpa(q, k, v, case.causal, backend) for name, backend in SDPA.items()}
+    if fa3 := _fa3(q, k, v, case.causal):
+        peers["fa3-fwd"] = fa3
+    right = calls["ours"]()
     for name, call in peers.items():
-        if call is None:
-            continue
-        try:
-            found = call()
-        except RuntimeError as error:
-            print(f"{case.words}: {name} does not run: {str(error).splitlines()[0]}", flush=True)
-            continue
-        # each rounds its weights and its result to bf16, and is off by at most 2 ** -7 of the largest value
-        apart, budget = (found.float() - right).abs().max().item(), 2 * 2**-7 * v.abs().max().item()
-        if not apart <= budget:
-            raise AssertionError(f"{case.words}: {name} and ours differ by {apart}, more than {budget}")
-        calls[name] = call
+        found = first_result(f"{case.words}: {name}", call)
+        if found is not None:
+            check_alike(f"{case.words}: {name} and ours", found, right, budget_of(v))
+            calls[name] = call
     return calls
-
-
-def in_turns(calls: dict[str, Callable[[], Any]], rounds: int = ROUNDS) -> dict[str, list[float]]:
-    """Seconds of each call in each round: a median with a cold L2, every second round backwards."""
-    flush = l2_flusher()
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for number in range(rounds):
-        for name in list(calls) if number % 2 == 0 else list(calls)[::-1]:
-            seconds[name].append(time_calls(calls[name], repeats=CALLS, warmup=1, before=flush).median_seconds)
-    return seconds
 
 
 def tflops(case: Case, seconds: list[float]) -> tuple[float, float, float]:
     """(median, lowest, highest) TFLOP/s."""
-    found = sorted(case.flops / s / 1e12 for s in seconds)
-    return statistics.median(found), found[0], found[-1]
+    return rates(case.flops / 1e12, seconds)
 
 
-def _sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, backend: Any) -> Callable[[], torch.Tensor]:
-    from torch.nn.attention import sdpa_kernel
-
-    heads_first = [x.transpose(1, 2) for x in (q, k, v)]
-
-    def call() -> torch.Tensor:
-        with sdpa_kernel(backend):
-            return F.scaled_dot_product_attention(*heads_first, is_causal=causal).transpose(1, 2)
-
-    return call
+def _sdpa(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, backend: Any) -> Call:
+    call = sdpa(backend, *(x.transpose(1, 2) for x in (q, k, v)), is_causal=causal)
+    return lambda: call().transpose(1, 2)
 
 
-def _fa3(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> Callable[[], torch.Tensor] | None:
+def _fa3(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool) -> Call | None:
     """FlashAttention-3 from the wheel fa3-fwd, where it is installed."""
     try:
         from fa3_fwd_interface import flash_attn_func

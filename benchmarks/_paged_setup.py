@@ -1,6 +1,5 @@
-"""What benchmarks of paged decode share: random caches, the calls compared, the read roof of this run, times in turns."""
+"""What benchmarks of paged decode share: random caches, the calls compared, and the read roof of this run."""
 
-import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -10,12 +9,20 @@ import torch
 from course_lib.attention.decode import plan_for
 from course_lib.attention.decode_plan import DecodePlan
 from course_lib.attention.decode_tile import DecodeTile
-from course_lib.timing import l2_flusher, time_calls
+from course_lib.timing import time_calls
 
+from . import _peers
+from ._peers import in_turns as in_turns
+
+SOURCES = (
+    "benchmarks/_paged_setup.py", *_peers.SOURCES, "course_lib/workloads/read_curve_kernel.py",
+    "course_lib/attention/decode.py", "course_lib/attention/decode_plan.py", "course_lib/attention/decode_tile.py",
+    "course_lib/attention/decode_kernel.py", "course_lib/attention/merge_kernel.py", "course_lib/attention/splits.py",
+)  # fmt: skip
 Q_HEADS, KV_HEADS, HEAD_DIM = 32, 8, 128
 SHAPES = ((64, 8192), (32, 4096), (1, 131072), (1, 32768))  # rows, tokens of each
 BARS = {(64, 8192): 0.93, (32, 4096): 0.86, (1, 131072): 0.83, (1, 32768): 0.61}  # share of the read roof
-ROUNDS = 9
+BUDGET = 0.02  # ours against ours: two roundings to bf16 of averages that are below 1
 ROOF_WORDS = 2**28  # 1 GiB
 
 
@@ -35,6 +42,10 @@ class Case:
     def kv_bytes(self) -> int:
         return 2 * self.rows * self.tokens * KV_HEADS * HEAD_DIM * 2
 
+    @property
+    def words(self) -> str:
+        return f"{self.rows} x {self.tokens}, block {self.block_size}"
+
     def ours(self, tile: DecodeTile | None = None, splits: str = "auto") -> tuple[Callable[[], Any], DecodePlan]:
         plan = plan_for(self.q, self.k, self.tables, [self.tokens] * self.rows, tile=tile, splits=splits)
         out, lse = torch.empty_like(self.q), torch.empty(self.q.shape[:2], device="cuda")
@@ -52,17 +63,8 @@ class Case:
 
     def sdpa(self, backend: Any) -> Callable[[], Any]:
         """torch's attention over contiguous [rows, kv_heads, tokens, head_dim]: as many bytes, in the order it likes best."""
-        from torch.nn.attention import sdpa_kernel
-        from torch.nn.functional import scaled_dot_product_attention as attend
-
-        q = self.q[:, :, None]
         k, v = (x.view(self.rows, KV_HEADS, self.tokens, HEAD_DIM) for x in (self.k, self.v))
-
-        def call() -> torch.Tensor:
-            with sdpa_kernel(backend):
-                return attend(q, k, v, enable_gqa=True)
-
-        return call
+        return _peers.sdpa(backend, self.q[:, :, None], k, v, enable_gqa=True)
 
 
 def case(rows: int, tokens: int, block_size: int) -> Case:
@@ -75,16 +77,6 @@ def case(rows: int, tokens: int, block_size: int) -> Case:
     tables = torch.randperm(blocks, generator=random, device="cuda").to(torch.int32).view(rows, -1)
     pools = (normal(blocks, block_size, KV_HEADS, HEAD_DIM) for _ in range(2))
     return Case(rows, tokens, block_size, normal(rows, Q_HEADS, HEAD_DIM), *pools, tables)
-
-
-def in_turns(calls: dict[str, Callable[[], Any]], rounds: int = ROUNDS) -> dict[str, list[float]]:
-    """Seconds of each call in each round: the median of five with a cold L2, every second round backwards."""
-    flush = l2_flusher()
-    seconds: dict[str, list[float]] = {name: [] for name in calls}
-    for number in range(rounds):
-        for name in list(calls) if number % 2 == 0 else list(calls)[::-1]:
-            seconds[name].append(time_calls(calls[name], repeats=5, warmup=1, before=flush).median_seconds)
-    return seconds
 
 
 def read_roof() -> float:
@@ -106,5 +98,4 @@ def read_roof() -> float:
 
 def rates(seconds: list[float], size_bytes: int) -> tuple[float, float, float]:
     """(median, lowest, highest) GB/s."""
-    found = sorted(size_bytes / s / 1e9 for s in seconds)
-    return statistics.median(found), found[0], found[-1]
+    return _peers.rates(size_bytes / 1e9, seconds)

@@ -1,23 +1,20 @@
 """FlashAttention forward against cuDNN's and FlashAttention-2's in torch, and against FlashAttention-3 where its wheel is.
 
-bf16, 16,384 tokens in all, hidden size 2048, random data, cold L2, in turns in one process. FLOPs are halved when causal.
-`python -m benchmarks.flash_forward --variants` prints what tiles, warps, stages and TMA do, and records nothing.
+bf16, 16,384 tokens in all, hidden size 2048, random data, cold L2, in turns in one process. FLOPs are halved when causal; the
+roof is a large bf16 product. flash_variants.py tries other tiles.
 """
 
 import sys
-from typing import Any
+from collections.abc import Iterator
 
 import torch
 
-from ._flash_setup import TOKENS, Case, contenders, in_turns, tflops
+from ._flash_setup import SOURCES as SETUP_SOURCES
+from ._flash_setup import TOKENS, Case, contenders
+from ._peers import PRODUCT_SOURCES, Row, in_turns, rows_beside, run
 from ._points import product_tflops
-from ._result import write_result
 
-SOURCES = (
-    "benchmarks/flash_forward.py", "benchmarks/_flash_setup.py", "course_lib/attention/forward.py",
-    "course_lib/attention/forward_kernel.py", "course_lib/attention/tiles.py", "course_lib/timing/events.py",
-    "course_lib/timing/flush.py",
-)  # fmt: skip
+SOURCES = ("benchmarks/flash_forward.py", *SETUP_SOURCES, *PRODUCT_SOURCES)
 HEAD_DIMS, SEQUENCES = (64, 128, 256), (512, 1024, 2048, 4096, 8192, 16384)
 BARS = {  # (head_dim, causal, peer) -> ratio that is asked for
     (64, False, "SDPA cuDNN"): 0.88, (64, True, "SDPA cuDNN"): 0.88,
@@ -26,50 +23,23 @@ BARS = {  # (head_dim, causal, peer) -> ratio that is asked for
 }  # fmt: skip
 
 
-def main() -> int:
-    if not torch.cuda.is_available():
-        print("blocked: needs a CUDA device")
-        return 1
-    if "--variants" in sys.argv:
-        from ._flash_variants import sweep
-
-        return sweep()
-    roof = product_tflops()
-    print(f"large bf16 product: {roof:.0f} TFLOP/s")
-    rows = [row for case in cases() for row in rows_of(case, roof)]
-    print(write_result("flash_forward", rows, SOURCES))
-    return 0
-
-
 def cases() -> list[Case]:
     assert all(TOKENS % sequence == 0 for sequence in SEQUENCES)
     return [Case(d, sequence, causal) for d in HEAD_DIMS for causal in (False, True) for sequence in SEQUENCES]
 
 
-def rows_of(case: Case, roof: float) -> list[dict[str, Any]]:
-    """One row for each peer; ours is the same measurement in all of them."""
-    calls = contenders(case)
-    seconds = in_turns(calls)
-    del calls
-    torch.cuda.empty_cache()
-    ours, low, high = tflops(case, seconds["ours"])
-    rows = []
-    for name in list(seconds)[1:]:
-        peer = tflops(case, seconds[name])[0]
-        bar = BARS.get((case.head_dim, case.causal, name))
-        ratios = sorted(theirs / mine for mine, theirs in zip(seconds["ours"], seconds[name], strict=True))
-        rows.append({
-            "case": f"{case.words}, against {name}", "unit": "TFLOP/s", "ours": ours, "peer": peer, "peer_name": name,
-            "ratio": ours / peer, "roof_share": ours / roof, "spread": [low, high],
-            "ratio_by_round": [ratios[0], ratios[-1]], "bar": bar,
-        })  # fmt: skip
-        asked = "" if bar is None else f", bar {bar}{'' if ours / peer >= bar else '  MISSED'}"
-        print(
-            f"{case.words}: {ours:.0f} TFLOP/s, {ours / peer:.3f} of {name} ({peer:.0f}) "
-            f"[{ratios[0]:.3f} to {ratios[-1]:.3f}]{asked}", flush=True,
-        )  # fmt: skip
-    return rows
+def measure() -> Iterator[Row]:
+    roof = product_tflops()
+    print(f"large bf16 product: {roof:.0f} TFLOP/s", flush=True)
+    for case in cases():
+        seconds = in_turns(contenders(case))
+        torch.cuda.empty_cache()
+        yield from rows_beside(case.words, "TFLOP/s", case.flops / 1e12, seconds, roof=roof, bars=bars_of(case))
+
+
+def bars_of(case: Case) -> dict[str, float]:
+    return {peer: bar for (head_dim, causal, peer), bar in BARS.items() if (head_dim, causal) == (case.head_dim, case.causal)}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("flash_forward", SOURCES, measure))

@@ -2,49 +2,41 @@
 
 Peers of prefill: our dense kernel on contiguous K and V (the same queries and keys), and cuDNN's attention in torch. cuDNN's mask
 is aligned at the top left there, so after cached tokens it gets none, and its rate counts the products that it then makes.
-The peer of the write is a copy of as many bytes. 32 query heads over 8 KV heads of 128, bf16, random data, cold L2, in turns.
-`python -m benchmarks.paged_prefill --variants` prints what rows, tokens, warps and stages do, and records nothing.
+The peer of the write is a copy of as many bytes. 32 query heads over 8 KV heads of 128, bf16, random data, cold L2, in turns; the
+roof is a large bf16 product. paged_prefill_variants.py tries other tiles.
 """
 
-import statistics
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 
-from ._paged_setup import HEAD_DIM, KV_HEADS, Q_HEADS, in_turns
+from ._peers import PRODUCT_SOURCES, SDPA, Row, budget_of, check_alike, first_result, in_turns, rows_beside, run, sdpa
+from ._peers import SOURCES as PEERS_SOURCES
 from ._points import product_tflops
-from ._result import write_result
 
-SOURCES = (
-    "benchmarks/paged_prefill.py", "benchmarks/_paged_setup.py", "course_lib/attention/paged_prefill.py",
-    "course_lib/attention/paged_prefill_kernel.py", "course_lib/attention/decode_kernel.py", "course_lib/attention/forward.py",
-    "course_lib/attention/forward_kernel.py", "course_lib/attention/tiles.py", "course_lib/attention/paged_write.py",
-    "course_lib/attention/paged_write_kernel.py", "course_lib/timing/events.py", "course_lib/timing/flush.py",
+CHUNK_SOURCES = (  # of what the variants time as well
+    "benchmarks/paged_prefill.py", *PEERS_SOURCES, *PRODUCT_SOURCES,
+    *(f"course_lib/attention/{name}.py" for name in (
+        "paged_prefill", "paged_prefill_kernel", "decode_kernel", "forward", "forward_kernel", "tiles", "cost",
+    )),
 )  # fmt: skip
+SOURCES = (*CHUNK_SOURCES, "course_lib/attention/paged_write.py", "course_lib/attention/paged_write_kernel.py")
+Q_HEADS, KV_HEADS, HEAD_DIM = 32, 8, 128
 CHUNK, CACHED, BLOCKS = 2048, (0, 2048, 16384), (16, 64)
 WRITTEN = (64, 8192)  # tokens
-ROUNDS = 5
-VARIANTS = (  # rows, tokens, warps, stages
-    (128, 64, 8, 3), (128, 64, 8, 2), (128, 32, 8, 3), (128, 128, 8, 2),
-    (64, 64, 4, 3), (64, 64, 4, 2), (64, 32, 4, 3), (64, 32, 4, 4),
-)  # fmt: skip
+ROUNDS, REPEATS = 5, 5
 
 
-def main() -> int:
-    if not torch.cuda.is_available():
-        print("blocked: needs a CUDA device")
-        return 1
-    if "--variants" in sys.argv:
-        sweep()
-        return 0
+def measure() -> Iterator[Row]:
     roof = product_tflops()
-    print(f"large bf16 product: {roof:.0f} TFLOP/s")
-    rows = [row for block in BLOCKS for cached in CACHED for row in _told(prefill_rows(Chunk(cached, block), roof))]
-    rows += _told([write_row(tokens) for tokens in WRITTEN])
-    print(write_result("paged_prefill", rows, SOURCES))
-    return 0
+    print(f"large bf16 product: {roof:.0f} TFLOP/s", flush=True)
+    for block in BLOCKS:
+        for cached in CACHED:
+            yield from prefill_rows(Chunk(cached, block), roof)
+    for tokens in WRITTEN:
+        yield from write_rows(tokens)
 
 
 class Chunk:
@@ -64,6 +56,10 @@ class Chunk:
         self.cu, self.lengths = (torch.tensor(x, dtype=torch.int32, device="cuda") for x in ([0, CHUNK], [self.keys]))
         self.dense = [gather_blocks(x, self.tables[0], self.keys)[None] for x in (self.k, self.v)]
 
+    @property
+    def words(self) -> str:
+        return f"prefill of {CHUNK} after {self.cached}, block {self.block}"
+
     def ours(self, tile: Any = None) -> Callable[[], torch.Tensor]:
         from course_lib.attention.paged_prefill import paged_prefill
 
@@ -79,44 +75,22 @@ class Chunk:
         return lambda: flash_attention(self.q[None], *self.dense, causal=True, out=out, impl="triton")
 
     def cudnn(self) -> Callable[[], torch.Tensor]:
-        from torch.nn.attention import SDPBackend, sdpa_kernel
-        from torch.nn.functional import scaled_dot_product_attention as attend
-
         q, k, v = (x.transpose(1, 2) for x in (self.q[None], *self.dense))
-
-        def call() -> torch.Tensor:
-            with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-                return attend(q, k, v, is_causal=not self.cached, enable_gqa=True)
-
-        return call
+        return sdpa(SDPA["SDPA cuDNN"], q, k, v, is_causal=not self.cached, enable_gqa=True)
 
 
-def prefill_rows(chunk: Chunk, roof: float) -> list[dict[str, Any]]:
+def prefill_rows(chunk: Chunk, roof: float) -> list[Row]:
     cudnn = "SDPA cuDNN, without a mask" if chunk.cached else "SDPA cuDNN"
-    calls = {"ours": chunk.ours(), "own dense kernel": chunk.own_dense(), cudnn: chunk.cudnn()}
-    apart = (calls["ours"]().float() - calls["own dense kernel"]()[0].float()).abs().max().item()
-    # each rounds its weights and its result to bf16, and is off by at most 2 ** -7 of the largest value
-    assert apart <= 2 * 2**-7 * chunk.v.abs().max().item(), f"paged prefill and the dense kernel differ by {apart}"
-    try:
-        calls[cudnn]()
-    except RuntimeError as error:  # no such kernel for this shape here: there is nothing to compare with
-        print(f"{cudnn} does not run: {str(error).splitlines()[0]}")
-        del calls[cudnn]
-    seconds = in_turns(calls, ROUNDS)
-    rates = sorted(chunk.flops / s / 1e12 for s in seconds["ours"])
-    ours, found = statistics.median(rates), []
-    for name in list(calls)[1:]:
-        flops = chunk.all_flops if "without" in name else chunk.flops
-        peer = flops / statistics.median(seconds[name]) / 1e12
-        found.append(
-            {"case": f"prefill of {CHUNK} after {chunk.cached}, block {chunk.block}, against {name}", "unit": "TFLOP/s",
-             "ours": ours, "peer": peer, "peer_name": name, "ratio": ours / peer, "roof_share": ours / roof,
-             "spread": [rates[0], rates[-1]]}
-        )  # fmt: skip
-    return found
+    calls = {"ours": chunk.ours(), "own dense kernel": chunk.own_dense()}
+    check_alike("paged prefill and the dense kernel", calls["ours"](), calls["own dense kernel"]()[0], budget_of(chunk.v))
+    call = chunk.cudnn()
+    if first_result(f"{chunk.words}: {cudnn}", call) is not None:
+        calls[cudnn] = call
+    work, peer_work = chunk.flops / 1e12, {cudnn: chunk.all_flops / 1e12} if chunk.cached else {}
+    return rows_beside(chunk.words, "TFLOP/s", work, in_turns(calls, ROUNDS, REPEATS), roof=roof, peer_work=peer_work)
 
 
-def write_row(tokens: int, block: int = 16) -> dict[str, Any]:
+def write_rows(tokens: int, block: int = 16) -> list[Row]:
     """K, V and q turned and written by one launch; the bytes of all of them, read and written, and of cos and sin."""
     from course_lib.attention.paged_write import paged_write
 
@@ -127,52 +101,17 @@ def write_row(tokens: int, block: int = 16) -> dict[str, Any]:
     cos, sin = torch.rand(2, tokens, HEAD_DIM // 2, generator=random, device="cuda")
     moved = 2 * sum(x.nbytes for x in (q, k, v)) + cos.nbytes + sin.nbytes + slots.nbytes
     source, target = torch.zeros(2, moved // 2, dtype=torch.uint8, device="cuda").random_(generator=random)
-    seconds = in_turns(
-        {"ours": lambda: paged_write(k, v, *pools, slots, cos=cos, sin=sin, q=q), "copy": lambda: target.copy_(source)}, ROUNDS
-    )
-    rates = sorted(moved / s / 1e9 for s in seconds["ours"])
-    ours, peer = statistics.median(rates), moved / statistics.median(seconds["copy"]) / 1e9
-    return {
-        "case": f"write of {tokens} tokens at random slots, {moved / 1e6:.1f} MB", "unit": "GB/s", "ours": ours, "peer": peer,
-        "peer_name": "a copy of as many bytes", "ratio": ours / peer, "roof_share": None, "spread": [rates[0], rates[-1]],
-    }  # fmt: skip
-
-
-def sweep() -> None:
-    """Print TFLOP/s of every variant beside the dense kernel, best first. Each must give what the default gives."""
-    from course_lib.attention.paged_prefill import PrefillTile, prefill_tile
-    from course_lib.timing import l2_flusher, time_calls
-
-    flush, default = l2_flusher(), prefill_tile(CHUNK, Q_HEADS // KV_HEADS, HEAD_DIM)
-    for block, cached in ((16, 0), (16, 16384), (64, 16384)):
-        chunk = Chunk(cached, block)
-        right, found = chunk.ours()().clone(), []
-        calls = {PrefillTile(*four): chunk.ours(PrefillTile(*four)) for four in VARIANTS}
-        for tile, call in {"own dense kernel": chunk.own_dense(), **calls}.items():
-            try:
-                apart = (call() - right).abs().max().item()
-                seconds = time_calls(call, repeats=5, warmup=2, before=flush).median_seconds
-            except Exception as error:  # a variant that does not fit is a line of the table, not the end of it
-                print(f"  {tile}: {type(error).__name__}: {str(error).splitlines()[0][:120]}")
-                continue
-            words = f"{tile}{'  <- default' if tile == default else ''}{f'  DIFFERS by {apart}' if apart > 0.1 else ''}"
-            found.append((chunk.flops / seconds / 1e12, words))
-        print(f"{CHUNK} new tokens after {cached}, block {block}")
-        for rate, words in sorted(found, reverse=True):
-            print(f"  {rate:5.0f} TFLOP/s  {words}", flush=True)
+    calls = {
+        "ours": lambda: paged_write(k, v, *pools, slots, cos=cos, sin=sin, q=q),
+        "a copy of as many bytes": lambda: target.copy_(source),
+    }
+    words = f"write of {tokens} tokens at random slots, {moved / 1e6:.1f} MB"
+    return rows_beside(words, "GB/s", moved / 1e9, in_turns(calls, ROUNDS, REPEATS))
 
 
 def _normal(random: torch.Generator, *shape: int) -> torch.Tensor:
     return torch.empty(shape, dtype=torch.bfloat16, device="cuda").normal_(generator=random)
 
 
-def _told(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    for row in rows:
-        share = "" if row["roof_share"] is None else f", {row['roof_share']:.3f} of a large product"
-        peer = f"{row['ratio']:.3f} of {row['peer_name']} ({row['peer']:.0f})"
-        print(f"{row['case']}: {row['ours']:.0f} {row['unit']}, {peer}{share}", flush=True)
-    return rows
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run("paged_prefill", SOURCES, measure))
