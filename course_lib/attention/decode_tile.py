@@ -28,8 +28,8 @@ def decode_tile(head_dim: int, rows: int, sm_bytes: int = H200_SM_BYTES) -> Deco
     """64 KiB of K and V in two buffers; two programs an SM, one where its shared memory does not hold two.
 
     head_dim 128: 64 tokens * 128 * 2 bytes * (K and V) * 2 buffers = 64 KiB, so two programs have at least 64 KiB on the way. An
-    H200's SM would hold three: measured there, at the shapes of benchmarks/paged_decode.py with blocks of 16 and of 64, three
-    are slower than two at every one (its --variants times them again).
+    H200's SM would hold three, and they are slower: benchmarks/results/nvidia-h200/paged_variants.json has one, two and three of
+    them, and other tiles. What other head_dims and many queries get is by reasoning.
     """
     padded = 1 << (head_dim - 1).bit_length()
     tokens = max(32, min(128, 64 * 128 // padded))

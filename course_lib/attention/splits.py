@@ -7,13 +7,14 @@ whole     every pair stays in one piece, and goes to the program in whose share 
           but the fullest program decides when the kernel ends: of 512 equal pairs 264 programs get 2 or 1.
 together  rows are cut into equal shares of tiles (as in the "stream-K" of arXiv 2301.03598), and the KV heads of a share go to
           as many neighbouring programs, which read the same blocks at about the same time. Nobody waits, but cut pairs have to
-          be merged, which costs about as much as MERGE_TILES tiles for each program.
+          be merged, which costs about as much as MERGE_TILES tiles for each program (on an H200: `merge_tiles` in the rows "cut
+          into equal shares" of benchmarks/results/nvidia-h200/paged_variants.json).
 even      pairs, not rows, are cut into equal shares: where there are fewer programs than KV heads.
 "auto" takes whole or together, whichever has the lower cost.
 
 One long context is so cut into as many pieces as there are programs, and a large batch only at its programs' borders.
 Shares below MIN_TILES tiles are not given: they cost more in starting and merging than they save. Nor is a pair cut one tile from
-its border where a share has CRUMB_SHARE tiles or more.
+its border where a share has CRUMB_SHARE tiles or more. Both numbers are by reasoning.
 """
 
 from dataclasses import dataclass
