@@ -3,8 +3,8 @@
 A larger tile of queries reads K and V less often; a larger tile of keys has fewer steps. Both are bounded by registers (scores
 and accumulator are float32 and live there) and by shared memory (the queries, and `stages` tiles of keys and of values on their
 way).
-HOPPER's and HOPPER_FEW_KEYS' were chosen on an H200: benchmarks/results/nvidia-h200/flash_variants.json has them beside others, on
-both sides of MANY_KEYS, and HOPPER_POINTERS' too. AMPERE's fit and keep their registers, by the compiler's word; nobody timed
+HOPPER's and HOPPER_FEW_KEYS' were chosen on an H200: benchmarks/results/nvidia-h200/flash_variants.json has them beside others,
+on both sides of MANY_KEYS, and HOPPER_POINTERS' too. AMPERE's fit and keep their registers, by the compiler's word; nobody timed
 them.
 head_dim 80 and 96 are padded to 128: blocks are powers of two. The pad is filled with zeros on the way in and costs tensor-core
 time, 128 / 80 = 1.6 and 128 / 96 = 1.33 of it, but no memory traffic.
