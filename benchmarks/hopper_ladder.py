@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from ._flash_setup import Case, in_turns, tflops
-from ._hopper_setup import calls, compile_ahead, error_to_float64, rungs
+from ._hopper_setup import calls, compile_ahead, errors_to_float64, rungs
 from ._points import product_tflops
 from ._result import write_result
 
@@ -37,7 +37,9 @@ def main() -> int:
     if "--compile" in sys.argv:
         return 0
     for causal in (False, True):
-        print(f"error to float64, {'causal' if causal else 'full'}: {error_to_float64(Case(128, 2048, causal))}", flush=True)
+        case = Case(128, 2048, causal)
+        words = ", ".join(f"{name} {error:.3e}" for name, error in errors_to_float64(case).items())
+        print(f"{case.words}, relative error to float64: {words}", flush=True)
     roof = product_tflops()
     print(f"large bf16 product: {roof:.0f} TFLOP/s", flush=True)
     cases = [(Case(128, sequence, causal), True) for sequence in LADDER_SEQUENCES for causal in (False, True)]

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 L2_BYTES_FOR_KV = 32 * 2**20  # of the 50 MiB of an H100 or H200
 START_COST = 1  # of a tile, in tiles of keys: its queries are loaded, its result is divided and stored
-MAX_TILES = 2**16  # more are dealt out by the hardware, one block a tile: so many even out, and the list would take long to make
+MAX_TILES = 2**15  # more are dealt out by the hardware, one block a tile: they even out, and the list takes long to make
 MAX_KEPT = 256
 
 _kept: "OrderedDict[tuple, Tensor]" = OrderedDict()  # the last ones used stand last

@@ -1,8 +1,8 @@
 """Gluon kernels run by threads on a CPU: the Hopper kernel's own source, its barriers and its copies, with numbers from torch.
 
 Nothing is compiled. Each partition of a block is a thread; mbarriers, named barriers, the copy engine and wgmma behave as the PTX
-manual says, in the respects that a protocol can get wrong: phases and parities, bytes that are waited for, stores and products
-that read their memory late (at the wait, or at once, by the toss of a coin), memory that holds NaN until something is written.
+manual says, in the respects that a protocol can get wrong: phases and parities, bytes that are waited for, copies and products
+that happen late (when somebody waits for them, or at once, by the toss of a coin), memory that is NaN until something is written.
 Who waits in vain raises. Layouts are kept, not obeyed: where a value lies is the compiler's affair (test_hopper_compiles.py).
 """
 
@@ -25,7 +25,7 @@ class Stuck(RuntimeError):
 
 def _wait(until, what):
     with _lock:
-        if not _lock.wait_for(lambda: until() or _block().failed, PATIENCE_SECONDS) or not until():
+        if not _lock.wait_for(lambda: until() or _block().failed, PATIENCE_SECONDS) or _block().failed:
             raise Stuck(what)
 
 
@@ -124,6 +124,7 @@ class Shared:
 class MBarrier:
     def __init__(self):
         self.count = self.waiting_for = self.bytes = self.phase = 0
+        self.copies = []  # that are under way
 
     def index(self, i):
         return self
@@ -135,9 +136,18 @@ class MBarrier:
             self.bytes += more_bytes
             self._turn()
 
-    def landed(self, count):
+    def under_way(self, copy, size, late):
         with _lock:
-            self.bytes -= count
+            self.copies.append((copy, size))
+            if not late:
+                self.land()
+            _lock.notify_all()
+
+    def land(self):
+        while self.copies:
+            copy, size = self.copies.pop(0)
+            copy()
+            self.bytes -= size
             self._turn()
 
     def _turn(self):
@@ -217,12 +227,14 @@ def warpgroup_mma_wait(num_outstanding=0, deps=()):
 
 
 def _copy_in(desc, where, barrier, smem, pred=True):
-    if pred:
+    def act():
         inside, part = desc.slices(where)
         block = torch.zeros(desc.block, dtype=desc.dtype)
         block[part] = desc.data[inside]
         smem.data.copy_(block)
-        barrier.landed(desc.block_type.nbytes)
+
+    if pred:
+        barrier.under_way(act, desc.block_type.nbytes, _block().dice.random() < 0.5)
 
 
 def _copy_out(desc, where, smem):
@@ -251,7 +263,12 @@ def _expect(barrier, bytes, pred=True):
 
 
 def _mbarrier_wait(barrier, parity):
-    _wait(lambda: barrier.phase % 2 != parity, f"an mbarrier in phase {barrier.phase} was waited for with parity {parity}")
+    def passed():
+        if barrier.phase % 2 == parity:
+            barrier.land()
+        return barrier.phase % 2 != parity
+
+    _wait(passed, f"an mbarrier in phase {barrier.phase} was waited for with parity {parity}")
 
 
 def _asm(text, constraints, args, dtype, *, is_pure, pack):

@@ -108,16 +108,16 @@ def test_large_scores_and_a_scale_of_its_own():
 def test_a_captured_graph_replays_with_new_contents(monkeypatch):
     few_processors(monkeypatch, 5)
     q, k, v = random_qkv(2, 700, 700, 4, 2, 128, BF16, 0, "cuda")
-    for warm in (False, True):  # the schedule is known before, or cannot be made while capturing
-        if warm:
-            hopper_attention(q, k, v, causal=True)
+    for warm in (False, True):  # the schedule cannot be made while capturing, or is known before
+        steps = EVERY_STEP if warm else Ladder(persistent=False, balanced=False)
+        hopper_attention(q, k, v, causal=True, steps=steps)  # no kernel is loaded while capturing
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             out = hopper_attention(q, k, v, causal=True)
         for x, new in zip((q, k, v), random_qkv(2, 700, 700, 4, 2, 128, BF16, 1 + warm, "cuda"), strict=True):
             x.copy_(new)
         graph.replay()
-        assert torch.equal(out, hopper_attention(q, k, v, causal=True, steps=EVERY_STEP))
+        assert torch.equal(out, hopper_attention(q, k, v, causal=True, steps=steps))
 
 
 def test_it_can_be_asked_for_by_name_and_auto_is_what_it_was():

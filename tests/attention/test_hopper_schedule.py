@@ -1,0 +1,56 @@
+"""Tiles dealt out to thread blocks: each once, blocks end together, and no long work for the host."""
+
+import pytest
+
+from course_lib.attention.hopper_schedule import START_COST, deal, table, tiles_in_order
+
+SMS = 132
+
+
+def loads(shape, blocks=SMS):
+    order = tiles_in_order(*shape)
+    cost = dict(order)
+    return [sum(cost[tile] for tile in share) for share in deal(order, blocks)]
+
+
+@pytest.mark.parametrize("shape", [
+    (1, 16, 1, 16384, 16384, 128, 128, 128, True), (4, 32, 4, 4096, 4096, 128, 128, 128, True),
+    (3, 6, 2, 1000, 3333, 64, 128, 128, True), (2, 16, 1, 8192, 8192, 128, 128, 128, False),
+])  # fmt: skip
+def test_every_tile_is_dealt_once(shape):
+    sequences, q_heads, _, q_len, *_ = shape
+    shares = deal(tiles_in_order(*shape), SMS)
+    tiles = sorted(tile for share in shares for tile in share)
+    assert tiles == list(range(sequences * q_heads * -(-q_len // 128)))
+    rows = table(shares)
+    assert len(rows) == max(map(len, shares)) + 1
+    assert all(len(row) == SMS for row in rows)
+    assert rows[-1] == [-1] * SMS
+    assert [row[5] for row in rows if row[5] >= 0] == shares[5]
+
+
+@pytest.mark.parametrize("length", [4096, 8192, 16384])
+def test_causal_blocks_end_together(length):
+    """Within 1.5% of the mean: by turns, the n-th tile to block n % 132, it would be 3% to 30%."""
+    shape = (16384 // length, 16, 1, length, length, 128, 128, 128, True)
+    dealt = loads(shape)
+    cost = dict(tiles_in_order(*shape))
+    in_turn = [sum(cost[tile] for tile in range(block, len(cost), SMS)) for block in range(SMS)]
+    mean = sum(dealt) / SMS
+    assert max(dealt) <= 1.015 * mean
+    assert max(in_turn) >= 1.03 * mean
+
+
+def test_a_tile_costs_what_its_last_query_sees():
+    """Causal, 300 queries after 84 keys: the last tile of queries sees all 384 keys, 3 tiles; the first one 212, 2 tiles."""
+    order = tiles_in_order(1, 1, 1, 300, 384, 128, 128, 128, True)
+    assert order == [(0, 3 + START_COST), (1, 3 + START_COST), (2, 2 + START_COST)]
+    assert tiles_in_order(1, 1, 1, 300, 20, 128, 128, 128, True)[-1] == (2, 1 + START_COST)  # none: one tile of keys all the same
+
+
+def test_heads_that_share_keys_stay_together_and_groups_follow_each_other():
+    """16,384 keys of 128 are 8 MiB: 4 KV heads at a time, with the 2 query heads of each."""
+    order = [tile for tile, _ in tiles_in_order(1, 16, 2, 16384, 16384, 128, 128, 128, True)]
+    heads = [tile // 128 for tile in order]
+    assert set(heads[: 8 * 128]) == set(range(8))
+    assert [tile % 128 for tile in order[:16]] == [0] * 8 + [1] * 8
