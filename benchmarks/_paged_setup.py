@@ -12,7 +12,6 @@ from course_lib.attention.decode_tile import DecodeTile
 from course_lib.timing import time_calls
 
 from . import _peers
-from ._peers import in_turns as in_turns
 
 SOURCES = (
     "benchmarks/_paged_setup.py", *_peers.SOURCES, "course_lib/workloads/read_curve_kernel.py",

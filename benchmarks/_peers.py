@@ -69,8 +69,13 @@ def first_result(name: str, call: Call) -> Any:
     try:
         return call()
     except RuntimeError as error:
-        print(f"{name} does not run: {str(error).splitlines()[0]}", flush=True)
+        print(f"{name} does not run: {in_a_line(error)}", flush=True)
         return None
+
+
+def in_a_line(error: Exception) -> str:
+    """ValueError("too large\\nand more") -> "ValueError: too large"."""
+    return f"{type(error).__name__}: {(str(error).splitlines() or [''])[0][:150]}"
 
 
 def budget_of(values: torch.Tensor) -> float:

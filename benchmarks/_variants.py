@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ._peers import Call, Row, alone, apart, in_turns, rates
+from ._peers import Call, Row, alone, apart, in_a_line, in_turns, rates
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Variant:
 
 def variant_rows(
     words: str, unit: str, work: float, variants: Mapping[str, Variant], *, right: torch.Tensor, budget: float,
-    peer_name: str, peer: Call | None, roof: float | None = None, rounds: int = 3,
+    peer_name: str, peer: Call | None, roof: float | None = None, rounds: int = 5,
 ) -> list[Row]:  # fmt: skip
     """A row for each variant, best first, all in turns with the peer: `ratio` is to the peer, `ratio_to_default` to the default.
 
@@ -52,5 +52,5 @@ def _what_is_wrong(call: Call, right: torch.Tensor, budget: float) -> str:
     try:
         distance = apart(call(), right)
     except Exception as error:  # a variant that does not fit is a row of the table, not the end of it
-        return f"{type(error).__name__}: {str(error).splitlines()[0][:150]}"
+        return in_a_line(error)
     return "" if distance <= budget else f"WRONG: {distance} from the default's, the budget is {budget}"

@@ -19,7 +19,7 @@ from course_lib.attention.tiles import choose_tile
 
 from ._flash_setup import SOURCES as SETUP_SOURCES
 from ._flash_setup import Case, contenders
-from ._peers import PRODUCT_SOURCES, Row, budget_of, run
+from ._peers import PRODUCT_SOURCES, Row, budget_of, in_a_line, run
 from ._points import product_tflops
 from ._variants import Variant, variant_rows
 
@@ -115,7 +115,7 @@ def what_is_wrong(head_dim: int, causal: bool, tile: Tile) -> str:
         out = flash_attention(q, k, v, causal=causal, impl="triton", tile=tile)
         apart = (out.double() - attention_reference(q, k, v, causal=causal)[0]).abs().max().item()
     except Exception as error:  # a variant that does not fit is a row of the table, not the end of it
-        return f"{type(error).__name__}: {str(error).splitlines()[0][:150]}"
+        return in_a_line(error)
     budget = budget_of(v) / 2  # float64 rounds nothing
     return "" if apart <= budget else f"WRONG: {apart} from float64, the budget is {budget}"
 

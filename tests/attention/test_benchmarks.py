@@ -1,6 +1,7 @@
 """Benchmarks of attention: complete sources, bars that belong to cases, defaults among the variants, rows that say what ran."""
 
 import ast
+import os.path
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -35,7 +36,7 @@ def imported(name):
             base = Path(*(node.module or "").split("."))
             base = folder.joinpath(*[".."] * (node.level - 1), base) if node.level else base
             names = [base.with_suffix(".py"), *((base / alias.name).with_suffix(".py") for alias in node.names)]
-            found |= {path.as_posix() for path in names if (ROOT / path).is_file()}
+            found |= {os.path.normpath(path) for path in names if (ROOT / path).is_file()}
     return found
 
 
@@ -190,7 +191,8 @@ def test_a_peer_that_does_not_run_is_named_and_left_out(capsys):
         raise RuntimeError("no kernel\nand a long story")
 
     assert _peers.first_result("cuDNN", call) is None
-    assert capsys.readouterr().out == "cuDNN does not run: no kernel\n"
+    assert _peers.in_a_line(AssertionError()) == "AssertionError: "
+    assert capsys.readouterr().out == "cuDNN does not run: RuntimeError: no kernel\n"
 
 
 def test_results_that_differ_or_hold_nan_end_the_benchmark():
