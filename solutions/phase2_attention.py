@@ -11,10 +11,12 @@
 # | 2 | Where does its partial live, and who keeps it there? | 90 min | 9, 2 of them on a GPU |
 # | 3 | How many bytes does attention move, in tiles? | 2 h | 7 |
 # | 4 | How does it become a kernel on tensor cores? | 3 h | 14, 4 of them on a GPU |
+# | 5 | Does a tile fit, and who decides that? | 90 min | 8 |
 # | 6 | Where do keys and values live when nobody knows how many will come? | 110 min | 8 |
 # | 7 | Can a beginning that many share be kept once? | 2 h | 9 |
+# | 11 | What can counters say, and who finds the mistakes? | 95 min | 8 |
 #
-# The hours are our estimate for somebody who works the numbers out on paper.
+# The hours are our estimate for somebody who works the numbers out on paper. Sections keep their numbers; 8 to 10 are still to come.
 #
 # **How the exercises work** is as in phase 1: write the function, run the check below it, try as often as you like. Points that can only be
 # earned on a GPU wait on a machine without one.
@@ -54,8 +56,8 @@ print(f"Q, K, V and the output         {4 * heads * n * head_dim * 2 / 1e9:6.2f}
 # %% [markdown]
 # The scores are 4.3 GB, in one layer, for one prompt. Moving them takes over six times as long as the arithmetic. What has to be moved, Q,
 # K, V and the output, is a sixteenth of one pass over the scores. So the question of this phase: **can the scores stay inside the chip?** A
-# chip can hold a tile of them, say 128 by 128, and not a whole row. So it must be possible to finish a softmax without ever seeing all of
-# its scores at once.
+# chip can hold a tile of them, say 128 by 128 (32 kB), and not the whole rows of 128 queries (2 MB). So it must be possible to finish a
+# softmax without ever seeing all of its scores at once.
 #
 # ### The sum that can be kept
 #
@@ -138,7 +140,8 @@ print("minus infinity ", torch.softmax(scores, dim=0).tolist())
 #
 # - $m = -\infty$ says that a part has no key, *whatever* `l` and `acc` hold there.
 # - A row in which no part has a key gives $(-\infty, 0, 0)$.
-# - Scores can be of any size: 10,000 and -10,000 are scores.
+# - Scores can be of any size: 10,000 and -200,000 are scores.
+# - The inputs must not be changed.
 #
 # <details><summary>Hint: which exponentials are safe?</summary>
 #
@@ -218,7 +221,8 @@ lab.predict("C082")
 #    a number of splits that depends on the load?
 # 2. Kernels use $2^x$ in place of $e^x$: the chip has an instruction for it. Which single constant has to be folded into the scores, and what does
 #    `m` mean then?
-# 3. The softmax of a *distributed* context over 4 GPUs with 32 heads and $d = 128$: how many bytes does each GPU send for one decoded token?
+# 3. The softmax of a *distributed* context over 4 GPUs with 32 heads and $d = 128$: how many bytes does each GPU send to each other GPU
+#    for one decoded token?
 #
 # <details><summary>Answers</summary>
 #
@@ -331,7 +335,7 @@ print(f"torch: {torch.logsumexp(torch.tensor([1.0, 3.0, 2.0], dtype=torch.float6
 # | | shape | dtype | |
 # |---|---|---|---|
 # | `scores` | [rows, n], n from 1 to 100 000 | fp32, fp16 or bf16 | the elements of a row lie one behind the other, rows `scores.stride(0)` apart; $-\infty$: a masked key |
-# | `values` | [n] | fp32, fp16 or bf16, not always that of the scores | the value of each key, for all rows |
+# | `values` | [n], contiguous | fp32, fp16 or bf16, not always that of the scores | the value of each key, for all rows |
 # | result `out` | [rows] | float32 | $\sum_j e^{s_j} v_j / \sum_j e^{s_j}$; 0 for a row without any key |
 # | result `lse` | [rows] | float32 | $\ln \sum_j e^{s_j}$; $-\infty$ for a row without any key |
 #
@@ -340,11 +344,13 @@ print(f"torch: {torch.logsumexp(torch.tensor([1.0, 3.0, 2.0], dtype=torch.float6
 # - **Rows.** One key, lengths around 1024 and 2048, thousands; all dtypes. `m`, `l` and `acc` are float32 whatever the scores are: in float16 a sum stops
 #   growing at 2048 when ones are added.
 # - **Masked keys.** Here and there, at the start of a row, at its end, and all of them. Where a key is masked in every row, its *value* may be NaN.
-# - **Large scores.** 10 000 and −10 000 are scores. Rounding of $s \log_2 e$ grows with the score; the check allows for it.
+# - **Large scores.** 10 000 and −200 000 are scores. Rounding of $s \log_2 e$ grows with the score; the check allows for it.
 # - **Rows apart.** `scores` is `buffer[:, :n]`, and the rest of the buffer holds NaN.
 # - **Traffic.** Each score is loaded once. Bytes may be at most 1.05 times the least: every score once, the values once for each row, 8 bytes of results a row.
-#   All of it has to come from your launches; torch may allocate, fill with one value and make views.
-# - **Compiled.** For A100 and H100, no spills, for a row of 98 304 keys in bf16, and with loads of 16 bytes for each thread.
+#   All of it has to come from your launches; torch may allocate, fill with one value and make views. A copy of an input, or a converted one, is refused in
+#   every criterion. (`x.contiguous()` of a contiguous `x` is none.)
+# - **Compiled.** For A100 and H100, no spills, for a row of 98 304 keys in bf16, and with loads of 16 bytes for each thread. (4 warps are 128 threads; 16
+#   bytes are 8 bf16: how large must `BLOCK` be?)
 # - **Timed** (in a cell of its own, on a GPU). 4096 rows of 32 768 keys in float32, in turns with `torch.sum(scores, dim=1)`, which does nothing but read
 #   the scores once: at least 0.7 of its speed, part points from 0.4 on. And rows that begin $2^{31}$ elements away must come out right, where there are 9 GB free.
 #
@@ -376,7 +382,7 @@ import triton.language as tl
 
 @triton.jit
 def attend_rows_kernel(scores_ptr, values_ptr, out_ptr, lse_ptr, n, row_stride, BLOCK: tl.constexpr):
-    """One program walks over one row, BLOCK keys at a time, with a running (m, l, acc) in base 2."""
+    """Walk over rows, BLOCK keys at a time, with a running (m, l, acc)."""
     ### BEGIN SOLUTION
     row = tl.program_id(0).to(tl.int64)
     m = tl.full((), float("-inf"), tl.float32)
@@ -488,8 +494,8 @@ for rows in (1, 8, 64, 132, 4096):
 # Memory suffers as much. A single SM can keep only so many bytes under way (Little's law, section 4 of phase 1), so it draws a few times its share of the
 # bandwidth at best, $4800 / 132 = 36$ GB/s, and not 132 times.
 #
-# Is this a case that happens? A decode step with one user and 8 KV heads has 8 rows, each with as many keys as the context is long. It is the
-# usual case of a local assistant, and of the longest prompts on a server. The cure is known from section 1: cut the *row* into parts, give each part to
+# Is this a case that happens? A decode step with one user and 32 query heads has 32 rows, each with as many keys as the context is long; 8 programs, if
+# one takes a KV head's whole group of 4. It is the usual case of a local assistant, and of the longest prompts on a server. The cure is known from section 1: cut the *row* into parts, give each part to
 # a program, write `out` and `lse` of each part, and merge them. This is **split-KV**, also called Flash-Decoding. It is exercise 2.9, with the
 # question how many parts are right.
 #
@@ -631,9 +637,9 @@ except ValueError as error:
     print(error)
 
 # %% [markdown]
-# ### Exercise 2.3: attention in tiles, its bytes predicted (about 30 lines, 7 points)
+# ### Exercise 2.3: attention in tiles, its bytes predicted (about 45 lines, 7 points)
 #
-# Write `tiled_attention(memory, shape, tile_q, tile_k)`. It first **predicts** its bytes, then walks, and stores its results; it returns nothing.
+# Write `tiled_attention(memory, shape, tile_q, tile_k)`. It first **predicts** its bytes, then walks, and stores its results in `memory`.
 #
 # **Before you code**:
 #
@@ -643,10 +649,10 @@ except ValueError as error:
 #
 # | `memory.` | takes | gives |
 # |---|---|---|
-# | `predict(q_bytes, kv_bytes, stored_bytes)` | three whole numbers, once, before the first access | |
+# | `predict(q_bytes, kv_bytes, stored_bytes)` | three whole numbers (a float is refused), once, before the first access | |
 # | `load_q(head, start, stop)` | query head, rows; at most `tile_q` | [stop − start, head_dim] float32 |
 # | `load_k(kv_head, start, stop)`, `load_v(...)` | KV head, rows; at most `tile_k` | [stop − start, head_dim] float32 |
-# | `store(head, start, rows, lse)` | query head, first query, [n, head_dim], [n]; at most `tile_q` | |
+# | `store(head, start, rows, lse)` | query head, first query, [n, head_dim], [n], both float32; at most `tile_q`; the memory counts 2 bytes for an element of the output | |
 #
 # | `shape.` | |
 # |---|---|
@@ -654,7 +660,7 @@ except ValueError as error:
 # | `q_heads`, `kv_heads` | query head $h$ reads KV head $h$ // (q_heads // kv_heads) |
 # | `head_dim` | the scores are $q \cdot k / \sqrt{\text{head\_dim}}$ |
 # | `causal` | bottom-right: query $i$ sees the keys up to $i + \text{kv\_len} - \text{q\_len}$, so the last query sees all |
-# | `element_bytes` | of an element of Q, K, V and of the output in memory, 2; a log-sum-exp has 4 |
+# | `element_bytes` | 2: what the memory counts for an element of Q, K, V and of the output; a log-sum-exp counts 4 |
 #
 # The rules of a walk:
 #
@@ -914,10 +920,16 @@ print(f"5 more operations  {scores_of_tile * 5 / 128:5.0f} cycles, at 128 a cycl
 #
 # | in shared memory | bytes |
 # |---|---|
-# | on an H100: `q`; there, a product reads both factors from shared memory | 32 768 |
-# | a tile of `k` and one of `v`, for each stage | 32 768 |
+# | `q`; on an H100 a product reads both factors from here | 32 768 |
+# | a tile of `k` and one of `v`, for each stage; on an A100 for one stage less | 32 768 |
 #
-# **Before you go on**, write down: the bytes of shared memory with 3 stages, on both. The registers with 4 warps in place of 8. Which of the two will not fit?
+# **Before you go on**, write down, in this layout: the bytes of shared memory with 3 stages, on both. The registers with 4 warps in place of 8. Which of the two will not fit?
+#
+# <details><summary>The numbers</summary>
+#
+# Three stages and `q` are 131 072 bytes on an H100, and two pairs of tiles and `q` 98 304 on an A100: both fit (an A100 has 166 912 bytes for a block, an H100 232 448). With 4 warps each thread holds twice as much: $2 (32 + 64 + 16 + 32) = 288$
+# registers on an A100, $2 (32 + 64 + 16) = 224$ on an H100, and pointers, `m`, `l` and the rest on top. 288 is more than 255, and 224 leaves too little: both spill.
+# </details>
 #
 # - `num_warps` says how many warps share the tile. The more there are, the fewer registers each thread needs. All warps have to wait for each other now and then.
 # - `num_stages` says how many tiles of K and V may be under way. While the tensor cores work on one, the next ones are being copied to shared memory. Each stage costs
@@ -952,7 +964,8 @@ print(f"5 more operations  {scores_of_tile * 5 / 128:5.0f} cycles, at 128 a cycl
 # - **Timed** (4, in a cell of its own, on a GPU). 4 × 4096 tokens, 16 heads, `head_dim` 128, bf16, causal, in turns with cuDNN's attention, the fastest that torch has: at least 0.6 of its speed, part points
 #   from 0.3 on, a badge from 0.8 on. And keys that begin $2^{31}$ elements away must come out right, where there are 9 GB free.
 #
-# As before, all has to come from your launches; torch may allocate, fill with one value, and make views.
+# As before, all has to come from your launches; torch may allocate, fill with one value, and make views. The check replays every launch and compiles your kernel for two targets: half a minute,
+# the first time.
 #
 # **Before you code**:
 #
@@ -1073,7 +1086,7 @@ lab.check_timed("2.4", flash_attention)
 #
 # <details><summary>The numbers on paper</summary>
 #
-# Shared memory with 3 stages: $32 + 3 \cdot 32 = 128$ KiB, 131 072 bytes on an H100, of 232 448. Without `q` 96 KiB, 98 304 bytes, on an A100, of 166 912. With 4 warps `acc` alone takes 128 registers and the scores 64; on an A100
+# Shared memory with 3 stages: $32 + 3 \cdot 32 = 128$ KiB, 131 072 bytes on an H100, of 232 448. On an A100 the compiler keeps two pairs of tiles for three stages, beside `q`: 96 KiB, 98 304 bytes, of 166 912 (section 5 says why). With 4 warps `acc` alone takes 128 registers and the scores 64; on an A100
 # `q` takes 64 more: 256 before the first pointer. It spills.
 # </details>
 #
@@ -1227,6 +1240,361 @@ print(make_fx(layer, tracing_mode="fake")(q, k, v).code)
 # </details>
 
 # %% [markdown]
+# ## 5. Does a tile fit?
+#
+# *About 90 minutes.*
+#
+# A launch of the kernel of section 4 takes four numbers that no formula of attention contains: `BM`, `BN`, `num_warps` and `num_stages`. They decide whether it runs at all,
+# and how fast, and a compilation takes seconds. So it pays to know beforehand what a **tile** needs, by which we mean all four numbers, `head_dim` and the type.
+#
+# An SM has two memories for it. They behave differently when they are full:
+#
+# - **Shared memory** belongs to a program. It gets what it asks for when it is launched, or the launch is refused. Nothing in between.
+# - **Registers** belong to a thread. A kernel that needs more than there are compiles and runs: the compiler keeps the rest in memory and moves it back and forth. It **spills**. No error, no warning.
+#
+# The numbers of three GPUs. An H100 has those of the H200:
+
+# %% tags=["nbval-check-output"]
+from course_lib.workloads.tile_gpus import A100, H200, L4, TileChoice
+
+for gpu in (A100, L4, H200):
+    room = f"{gpu.shared_sm_bytes // 1024} KiB of shared memory, {gpu.shared_block_bytes // 1024} at most for one program"
+    print(f"{gpu.name:>5}: {room}, {gpu.threads_sm} threads, {gpu.flops_per_cycle} FLOP and {gpu.exps_per_cycle} exponentials a cycle")
+
+# %% [markdown]
+# `gpu.shared_block_bytes` and so on are in bytes. `flops_per_cycle` is what the tensor cores of an SM do with factors of 2 bytes. Factors of one byte (FP8) are multiplied twice as fast. On all three an
+# SM has **65,536 registers** of 32 bits, a thread can use **255** of them at most, and a warp has 32 threads.
+#
+# ### Shared memory: which tiles are there at once?
+#
+# The queries of a program stay in shared memory, for all of its walk. Keys and values pass through it, in *stages*: while one pair of tiles is multiplied, the next ones are being copied. How many pairs
+# does `num_stages` stand for? The two kinds of GPU do it differently:
+#
+# - **Hopper** (H100, H200; `gpu.products_read_shared` is true): a product reads both of its factors *in shared memory*, and it runs on while the program does something else. The pair in use cannot be
+#   overwritten. `num_stages` pairs: one in use, the others on their way.
+# - **Ampere and Ada** (A100, L4; false): a product reads registers. A tile is loaded into them piece by piece, and then its place is free. `num_stages - 1` pairs.
+#
+# There is one thing more on Ampere and Ada. Warps divide a product's result between them, by rows if it is at least as high as it is wide. The result of the second product is the output, `BM` rows by `head_dim` columns.
+# If `BM` is *smaller* than `head_dim`, each warp takes some of the columns and all of the rows. Then every warp needs all weights, and the weights are spread over the registers of all warps. So they pass through
+# shared memory too: `BM` × `BN` more elements, of the size of the others.
+#
+# That is what Triton does from 2 stages and 64 queries on (Hopper's products have 64 rows at least); you will hold it to the compiler below. All blocks are powers of two, so a `head_dim` of 80 or 96 takes 128 columns, in shared memory and in registers.
+#
+# **On paper**: 64 queries, 64 keys, `head_dim` 128, bf16, 3 stages. How many KiB on an H200, how many on an A100? Section 4's 128 × 64 tile took 128 KiB on an H200 and 96 on an A100. Where do the 96 come from?
+#
+# <details><summary>The numbers</summary>
+#
+# Q is $64 \cdot 128 \cdot 2 = 16$ KiB, and a pair of tiles is $2 \cdot 16 = 32$ KiB. H200: $16 + 3 \cdot 32 = 112$ KiB. A100: $16 + 2 \cdot 32 = 80$ KiB, and the weights, $64 \cdot 64 \cdot 2 = 8$ KiB, because 64 is smaller than 128: 88 KiB. The tile of section 4 on an A100:
+# $32 + 2 \cdot 32 = 96$ KiB. `BM` is 128, as large as `head_dim`, so no weights.
+# </details>
+#
+# ### Registers: at least
+#
+# Right after the first product, all scores of the tile exist, `BM` × `BN`, and the accumulator exists too, `BM` × `head_dim`. Both are float32, whatever the elements are: one register each, spread evenly over the threads. There are 32 threads
+# in each of the `num_warps` warps. So a thread needs *at least*
+#
+# $$ \frac{B_M\,(B_N + d)}{32 \cdot \text{warps}} \quad\text{registers, rounded up.} $$
+#
+# A thread's limit is 255, or less if 65,536 registers do not suffice for all threads of the program: $\min(255,\ \lfloor 65\,536 / \text{threads} \rfloor)$. If a tile needs more than that, it **must** spill, whatever the compiler does. If it does not need
+# more, nothing is promised: pointers, weights in 16 bits, and on an A100 the factors of the products come on top.
+#
+# **On paper**: 128 × 128 with `head_dim` 128. How many registers with 4 warps, with 8, with 16? And what is the limit for each?
+#
+# <details><summary>The numbers</summary>
+#
+# $128 \cdot 256 = 32\,768$ numbers. 4 warps, 128 threads: 256 of 255, must spill, by one. 8 warps: 128 of 255. 16 warps: 64 of 128. A thread of 16 warps needs half as much and may have half as much: more than 8 warps gain nothing. The registers of an SM hold 65,536 numbers, and that is the end.
+# </details>
+#
+# ### What the walk asks of the units
+#
+# A pair of tiles, $B_N$ keys and values of `element_bytes` $e$ bytes, brings $2 B_N d\,e$ bytes; $4 B_M B_N d$ FLOPs are done with it. How many **FLOPs for each byte** is that? Both counts have the same $d$, so padding does not change it.
+#
+# And which unit has more to do? The tensor cores take $4 B_M B_N d$ FLOPs (here padding counts: they multiply the zeros too). One exponential is computed for each score, $B_M B_N$. Divide both by what the SM does in a cycle.
+#
+# ### How many share an SM
+#
+# If one program waits, at the start of its walk or for its softmax, another one on the same SM can work. How many fit side by side is decided by whatever runs out first:
+#
+# - shared memory: `gpu.shared_sm_bytes` for all of them, of which the system keeps **1024 bytes for each program**;
+# - registers: 65,536 for all threads of all programs. Take the least registers, or the limit where a thread would need more: what spills does not take a register;
+# - threads: `gpu.threads_sm`.
+#
+# ### Exercise 2.5: what a tile needs (about 30 lines, 8 points)
+#
+# Write `tile_needs(tile, gpu)`. `tile` has `block_q`, `block_k` ($B_M$ and $B_N$), `head_dim`, `stages` (2 or more), `warps` (up to 16) and `element_bytes` (1, 2); `gpu` has the fields above. Return a dict:
+#
+# | key | what it is |
+# |---|---|
+# | `"shared_bytes"` | shared memory of one program, in bytes: the queries, the pairs of tiles, the weights where they pass through it |
+# | `"registers"` | the least registers of a thread, rounded up to a whole number |
+# | `"register_limit"` | the most that a thread of this program can have |
+# | `"must_spill"` | `True` if the first is larger than the second, else `False` |
+# | `"flops_per_byte"` | of the walk over K and V; the queries do not count, they are read once |
+# | `"product_cycles"` | cycles of an SM's tensor cores for both products of a pair of tiles |
+# | `"exp_cycles"` | cycles for its exponentials |
+# | `"refused"` | a list of what keeps it from being launched: `"block_q"` or `"block_k"` if it is not a power of two, `"shared memory"` if `shared_bytes` is more than one program can have. Empty if nothing does. Spilling is no reason |
+# | `"programs"` | how many programs share an SM, at most; 0 if `"refused"` is not empty |
+#
+# - Some of the tiles that are asked for are none of Triton's, FlashAttention-3's 128 × 176, say. Compute their numbers all the same, with the same formulas, and name them in `"refused"`. `head_dim` alone is padded, to the next power of two.
+# - With one-byte elements too. (There Triton departs from the formula, which is that of kernels written in CUDA: it turns V around in shared memory first.)
+# - Some checks are on a GPU that does not exist: take every number from `gpu` but the 65,536, the 255, the 32 and the 1024.
+# - `"must_spill"`, `"refused"` and `"programs"` are judged by the numbers that you return beside them, so that one slip costs its points once.
+#
+# <details><summary>Hint: the next power of two</summary>
+#
+# `1 << (n - 1).bit_length()` is the smallest power of two that is at least `n`. And `n & (n - 1)` is 0 for powers of two alone.
+# </details>
+#
+# <details><summary>Hint: rounding up</summary>
+#
+# `-(-a // b)`, in whole numbers.
+# </details>
+
+# %% grade_id="ex-2-5"
+def tile_needs(tile, gpu):
+    """Numbers of one tile on one SM, before it is compiled."""
+    ### BEGIN SOLUTION
+    columns = 1 << (tile.head_dim - 1).bit_length()
+    scores = tile.block_q * tile.block_k
+    pairs = tile.stages if gpu.products_read_shared else tile.stages - 1
+    elements = (tile.block_q + 2 * pairs * tile.block_k) * columns
+    if not gpu.products_read_shared and tile.block_q < columns:
+        elements += scores
+    shared_bytes = elements * tile.element_bytes
+
+    threads = 32 * tile.warps
+    registers = -(-tile.block_q * (tile.block_k + columns) // threads)
+    register_limit = min(255, 65536 // threads)
+
+    refused = [name for name in ("block_q", "block_k") if getattr(tile, name) & (getattr(tile, name) - 1)]
+    if shared_bytes > gpu.shared_block_bytes:
+        refused.append("shared memory")
+    programs = min(
+        gpu.shared_sm_bytes // (shared_bytes + 1024),
+        65536 // (threads * min(registers, register_limit)),
+        gpu.threads_sm // threads,
+    )
+    return {
+        "shared_bytes": shared_bytes,
+        "registers": registers,
+        "register_limit": register_limit,
+        "must_spill": registers > register_limit,
+        "flops_per_byte": 2 * tile.block_q / tile.element_bytes,
+        "product_cycles": 4 * scores * columns / (gpu.flops_per_cycle * 2 / tile.element_bytes),
+        "exp_cycles": scores / gpu.exps_per_cycle,
+        "refused": refused,
+        "programs": 0 if refused else programs,
+    }
+    ### END SOLUTION
+
+# %% grade_id="ex-2-5-check"
+lab.check("2.5", tile_needs)
+
+# %% [markdown]
+# ### The compiler's word
+#
+# Which of these numbers are facts, and which are bounds? Ask the compiler. This cell compiles a plain kernel with one loop, as in section 4, for tiles of bf16, and puts your numbers beside its own (it takes a
+# quarter of a minute the first time, and no GPU). **Before you run it**: which lines will be equal in the first pair of columns, and which will spill?
+
+# %%
+from course_lib.attention.one_loop_kernel import one_loop_kernel, one_loop_launch
+from course_lib.attention.tiles import Tile
+from course_lib.interpreter.compiled import Launch, compile_reports
+
+tiles = [
+    (TileChoice(128, 64, 128, 3, 8), A100), (TileChoice(64, 64, 128, 3, 4), A100), (TileChoice(128, 64, 128, 3, 8), H200), (TileChoice(64, 64, 128, 3, 4), H200),
+    (TileChoice(128, 64, 128, 3, 4), H200), (TileChoice(128, 128, 128, 2, 4), H200), (TileChoice(128, 128, 128, 4, 8), H200), (TileChoice(256, 256, 64, 2, 8), H200),
+]
+
+
+def launch_of(tile, gpu):
+    x = torch.empty(2, 4096, 8, tile.head_dim, dtype=torch.bfloat16, device="meta")
+    _, args, options = one_loop_launch(x, x, x, x, Tile(tile.block_q, tile.block_k, tile.warps, tile.stages))
+    return Launch(one_loop_kernel, args, options, (gpu.target,))
+
+
+try:
+    mine = [tile_needs(tile, gpu) for tile, gpu in tiles]
+    reports = compile_reports([launch_of(tile, gpu) for tile, gpu in tiles])
+    print(f"{'':<39}  {'shared bytes':^21}  {'registers':^12}  spills")
+    print(f"{'':<39}  {'yours':>9}   {'compiled':>9}  {'least':>5}  {'used':>5}")
+    for (tile, gpu), needs, report in zip(tiles, mine, reports):
+        found = report[gpu.target]
+        words = f"{tile.block_q} x {tile.block_k} x {tile.head_dim}, {tile.stages} stages, {tile.warps} warps"
+        said = "" if found.fits else f"refused: an {gpu.name} gives {found.shared_limit_bytes:,}"
+        said = said or ("must spill" if needs["must_spill"] else "spills" if found.spills else "")
+        print(
+            f"{gpu.name:>5} {words:<34}{needs['shared_bytes']:>9,}   {found.shared_bytes:>9,}  "
+            f"{needs['registers']:>5}  {found.registers:>5}  {found.spills:>6}  {said}"
+        )
+except NotImplementedError as still_open:
+    print(still_open)
+
+# %% [markdown]
+# - **Shared bytes are exact.** They are a fact about how Triton lays out a pipelined loop, and hold for each of the tiles in this grid, with two versions of it (`tests/attention/test_tile_limits.py` compiles them).
+# - **Registers are a bound.** Whoever must spill does: 256 of 255, and 320 of 255. But 192 spill as well. Besides the least, the compiler uses seventy registers and more for this kernel. The library's faster one keeps a second tile of scores alive,
+#   and uses more still. So between "must" and "far below the limit" there is one way to know: compile, and read the column of spills.
+# - 128 × 128 with four stages has no spill at all, and will never run: it asks for 288 KiB of the 227.
+# - 256 × 256 with `head_dim` 64 fits: 160 KiB. It would be launched without a word, and move registers to memory and back in its innermost loop.
+#
+# What happens on a device when a tile is refused? On a GPU this cell tries it; without one, it says what is known.
+
+# %%
+refused_tile = Tile(128, 128, 8, 4)
+if torch.cuda.is_available():
+    x = torch.randn(1, 256, 1, 128, device="cuda", dtype=torch.bfloat16)
+    grid, args, options = one_loop_launch(x, x, x, torch.empty_like(x), refused_tile)
+    try:
+        one_loop_kernel[grid](*args, **options)
+        print("it ran: this GPU has more shared memory than an H200")
+    except triton.runtime.errors.OutOfResources as error:
+        print(f"{type(error).__name__}: {error}")
+else:
+    found = compile_reports([launch_of(TileChoice(128, 128, 128, 4, 8), H200)])[0]["sm_90"]
+    print(f"compiles: {found.compiles}; fits: {found.fits}, {found.shared_bytes:,} bytes of {found.shared_limit_bytes:,}")
+    print("no GPU here: on one, Triton raises OutOfResources at the launch, with these two numbers")
+
+# %% [markdown]
+# ### A map
+#
+# Tiles from 64 × 32 to 256 × 256, `head_dim` 128, bf16, 8 warps (4 for 64 queries). The numbers are KiB of shared memory, and programs that share an SM. Your function draws it:
+
+# %%
+from course_lib.display.tile_map_figure import tile_map_figure
+
+
+def map_of(gpu, stages):
+    squares = []
+    for block_q in (64, 128, 256):
+        for block_k in (32, 64, 128, 256):
+            needs = tile_needs(TileChoice(block_q, block_k, 128, stages, 4 if block_q == 64 else 8), gpu)
+            limit = "shared memory" if needs["refused"] else "registers" if needs["must_spill"] else ""
+            text = f"{needs['shared_bytes'] // 1024}\n{'-' if limit == 'shared memory' else needs['programs']}"
+            text += ", spills" if limit == "registers" else ""
+            squares.append({"block_q": block_q, "block_k": block_k, "limit": limit, "text": text})
+    return squares
+
+
+try:
+    tile_map_figure({f"{gpu.name}, {stages} stages": map_of(gpu, stages) for gpu, stages in ((A100, 2), (H200, 2), (H200, 3))})
+except NotImplementedError as still_open:
+    print(still_open)
+
+# %% [markdown]
+# Compare the two maps of the H200: what does a third stage cost, and which tiles does it take away? And compare along an antidiagonal: 128 × 64 and 64 × 128 hold the same scores. Which asks for fewer bytes of K and V?
+#
+# ### The other unit
+
+# %%
+try:
+    for gpu in (A100, H200):
+        for head_dim in (64, 128, 256):
+            needs = tile_needs(TileChoice(128, 64, head_dim, 2, 8), gpu)
+            products, exps = needs["product_cycles"], needs["exp_cycles"]
+            print(f"{gpu.name:>5}, head_dim {head_dim:>3}: products {products:5.0f} cycles, exponentials {exps:4.0f}, {exps / products:.2f} of them")
+    needs = tile_needs(TileChoice(128, 64, 128, 2, 8, element_bytes=1), H200)
+    print(f" H200, head_dim 128, FP8: products {needs['product_cycles']:.0f} cycles, exponentials {needs['exp_cycles']:.0f}")
+    print(f"FLOPs for each byte of K and V, bf16: {tile_needs(TileChoice(128, 64, 128, 2, 8), H200)['flops_per_byte']:.0f} for 128 queries")
+except NotImplementedError as still_open:
+    print(still_open)
+
+# %% [markdown]
+# From an A100 to an H100 the tensor cores of an SM became twice as fast, and the unit of the exponentials did not change. With `head_dim` 64, or in FP8 with 128, it has as much to do as they have. No tile changes that: both counts grow with $B_M B_N$. What helps is running
+# both *at the same time* (section 10).
+#
+# 128 FLOPs a byte are fewer than the 206 that HBM would need on an H200 (989 TFLOP/s over 4.8 TB/s). Attention gets by because all programs of a head read the same K and V, and find them in L2.
+#
+# ### What the roadmap says
+#
+# It has a paragraph about the SRAM of an H100, one about tiles that are too large, and a table. You have the numbers now. Decide first:
+
+# %%
+lab.predict("C079", "C081", "C085")
+
+# %%
+lab.predict("C086", "C087")
+
+# %%
+lab.predict("C088", "C089")
+
+# %% [markdown]
+# Its table gives tiles of 64, 96, 128 and 160 rows, the shared memory of each, and a latency, and calls the last one too large. Your function corrects it, for an H200 and `head_dim` 128. Its own column is a single buffer for Q, K and V each:
+
+# %%
+try:
+    print("tile         roadmap   2 stages   3 stages   Triton's blocks?")
+    for size in (64, 96, 128, 160):
+        two, three = (tile_needs(TileChoice(size, size, 128, stages, 8), H200) for stages in (2, 3))
+        kib = [f"{needs['shared_bytes'] // 1024} KiB{'' if 'shared memory' not in needs['refused'] else ' X'}" for needs in (two, three)]
+        print(f"{size:>3} x {size:<5}{3 * size * 128 * 2 // 1024:>6} KiB {kib[0]:>10} {kib[1]:>10}   {'no' if 'block_q' in two['refused'] else 'yes'}")
+    needs = tile_needs(TileChoice(128, 176, 128, 2, 8), H200)
+    print(f"FlashAttention-3's 128 x 176: {needs['shared_bytes'] // 1024} KiB of {H200.shared_block_bytes // 1024}, refused by Triton for {needs['refused']}")
+except NotImplementedError as still_open:
+    print(still_open)
+
+# %% [markdown]
+# 160 × 160 with two stages is 200 KiB: it fits, and nothing "spills from SRAM to L1", which is the same array anyway. In Triton 96 and 160 do not exist. FlashAttention-3 is written in CUDA, where a tile may be 176 keys wide, which is what
+# uses 208 of the 227 KiB. Its latencies come without a sequence length, a batch or a number of heads, so there is nothing to compare them with.
+#
+# ### The same table, measured
+#
+# What are tiles worth? The course's own kernel, on an H200, 4 sequences of 4096 tokens, 2048 / `head_dim` heads, bf16, random data, cold L2. The best number of warps and stages for each size of tile (`benchmarks/flash_tiles.py`; `labs bench flash_tiles` measures it on your
+# Hopper GPU):
+
+# %%
+from course_lib.recorded import recorded
+
+try:
+    rows = [row for row in recorded("flash_tiles")["rows"] if row["ours"]]
+    for head_dim in (64, 128):
+        for causal in (False, True):
+            print(f"head_dim {head_dim}, {'causal' if causal else 'full'}")
+            best = {}
+            for row in sorted((row for row in rows if (row["head_dim"], row["causal"]) == (head_dim, causal)), key=lambda row: row["ours"]):
+                best[row["query_rows"], row["key_rows"]] = row
+            for (block_q, block_k), row in sorted(best.items(), key=lambda one: -one[1]["ours"]):
+                low, high = row["spread"]
+                held = f"{row['shared_bytes'] / 1024:.0f} KiB, {row['registers']} registers, {row['spills']} spills"
+                print(f"  {block_q:>3} x {block_k:<3} {row['warps']} warps, {row['stages']} stages: {row['ours']:.0f} TFLOP/s ({low:.0f} to {high:.0f}); {held}")
+except FileNotFoundError:
+    print("This table has not been recorded yet. On a Hopper GPU, `labs bench flash_tiles` measures it in some minutes.")
+
+# %% [markdown]
+# Two things to look for where you have the table: whether the tile with the most FLOPs for each byte is the fastest one, and how many programs share an SM (your function says it) for those on top.
+#
+# ### Before a launch
+#
+# An engine that chooses tiles by itself should refuse one *before* it compiles, with a sentence that helps. The library's version of your function does, `attention.check_tile`:
+
+# %%
+from course_lib.attention import check_tile
+from course_lib.hardware import spec
+
+for tile, head_dim in ((Tile(64, 64, 4, 3), 128), (Tile(128, 128, 8, 4), 128), (Tile(256, 256, 8, 2), 64), (Tile(128, 176, 8, 2), 128)):
+    try:
+        print("fits:", check_tile(tile, head_dim, spec("h200-sxm")))
+    except ValueError as error:
+        print("refused:", error)
+
+# %% [markdown]
+# A T4 is not in any of these tables: Triton compiles no tensor-core product for its `sm_75`, so a tile's numbers would be those of another kernel. A B200 keeps its accumulators in a memory of their own.
+#
+# ### Questions
+#
+# 1. `head_dim` 256, 128 queries, 2 stages, H200. How many keys can a tile have at most, in Triton? FlashAttention-3 takes 80. Why that number?
+# 2. A tile of 64 × 64, `head_dim` 128, 4 warps and 3 stages takes 112 KiB on an H200. How many more bytes could it take before only one program fits on an SM? What would a fourth stage do?
+# 3. On a GPU with twice the shared memory, and nothing else changed: which tiles become possible that are better than the ones you have?
+# 4. Somebody shows you a kernel whose compiler report says "0 spills", and it is slow. Somebody else's has 4 spills, and is fast. How can both be?
+#
+# <details><summary>Answers</summary>
+#
+# 1. Q is 64 KiB, so 163 are left for two pairs of tiles: $4 B_N \cdot 512$ bytes, $B_N \le 81$. Triton has 64 (192 KiB in all). In CUDA, 80 is the largest multiple of 16 below it: 224 KiB.
+# 2. $228 / 2 = 114$ KiB each, of which 1 is kept: 113, so one KiB more. A fourth stage takes 32: one program an SM. The kernel would have more copies on the way, and nobody to compute while it waits.
+# 3. Few: registers do not grow. 128 × 128 takes half of what a thread of 8 warps may have at least, and 256 × 128 all that there are. A larger tile needs room for its scores and accumulator. More stages, or more programs on an SM, are what would be gained.
+# 4. Spills are counted where they stand in the code, not how often they run: before the loop they cost nothing. And a kernel without spills may wait for one unit only, or be alone on its SM.
+# </details>
+
+# %% [markdown]
 # ## 6. Memory in blocks
 #
 # *About 110 minutes.*
@@ -1255,7 +1623,7 @@ for tokens in (4096, 1700):
 # - **max length**: every request gets `max_length` slots. It knows nothing about the request and need not.
 # - **power of two**: it knows the length of the output up to a factor of two, say from a guess of the user. It asks for the prompt and the next power
 #   of two of the output, but never for more than `max_length`. Pieces come from a *buddy system*, which only has powers of two, so what is
-#   asked for is rounded up once more.
+#   asked for is rounded up once more. That piece may be longer than `max_length`: with 1500, a request that asks for 1500 slots holds 2048.
 # - **paged**: memory is cut into blocks of `block_size` slots. A request holds as many blocks as its tokens need *now*, wherever they lie. When its last
 #   one is full, it gets another.
 #
@@ -1555,7 +1923,7 @@ lab.predict("C013")
 # - After every operation, a sequence of $n$ tokens holds exactly $\lceil n / b \rceil$ blocks, and a block that is not in any table is free.
 # - **What is not possible raises ValueError and changes nothing**: a name that is there already (`add`, and the child of `fork`), a name that is not there (`append`, the parent of `fork`, `free`; so
 #   freeing twice is an error as well), and more blocks than are free. Not even the blocks that there were may have gone: a scheduler tries, is refused, and tries again later.
-# - You may import `collections`, `heapq`, `itertools`, `bisect` and `math`.
+# - You may import `collections`, `heapq`, `itertools`, `bisect`, `math` and `torch`.
 #
 # | criterion | points | |
 # |---|---|---|
@@ -1780,8 +2148,8 @@ lab.predict("C096", "C112")
 #
 # *About 2 hours.*
 #
-# A chat service puts the same instructions before every question: 1000 tokens, say. 64 people ask at the same time. The engine of section 6
-# computes those 1000 tokens 64 times, and keeps 64 copies of the result. Keys and values of a token depend on nothing but the tokens up
+# A chat service puts the same instructions before every question: 1000 tokens, say. 64 people ask, one shortly after the other, and all of them wait for
+# an answer at the same time. The engine of section 6 computes those 1000 tokens 64 times, and keeps 64 copies of the result. Keys and values of a token depend on nothing but the tokens up
 # to it, so all 64 copies are equal. One would do.
 #
 # **Before you run the cell**, on paper, for Llama 3 8B: 32 layers, 8 KV heads of 128, bfloat16. How many bytes are a token's keys and values?
@@ -1820,7 +2188,7 @@ print(f"prefill that is not done     {saved / 1e12:.0f} TFLOP, {saved / 500e12:.
 #
 # $$ name_0 = H(salt), \qquad name_i = H(name_{i-1},\ tokens_i) $$
 #
-# Each call takes in one block, so a prompt of $L$ tokens costs $L / B$ calls and reads each token once. Hashing the whole beginning for
+# Each call takes in one block, so a prompt of $L$ tokens costs $L / B$ calls, and one for the salt, and reads each token once. Hashing the whole beginning for
 # each block gives names as good, and reads $L^2 / 2B$ tokens. **On paper**: how many tokens are that for a prompt of 128,000 in blocks of 16?
 #
 # <details><summary>Answer</summary>
@@ -1864,7 +2232,8 @@ print(f"prefill that is not done     {saved / 1e12:.0f} TFLOP, {saved / 500e12:.
 #
 # This has a gap: two requests with the same beginning that are computed at the same time, each in blocks of its own. The first to publish gets
 # the names. If the second kept its own blocks, its continuation could outlive the beginning that has the name. So when it publishes, it reads the
-# named blocks from then on, and gives its own back. That also saves the memory.
+# named blocks from then on, and gives its own back. That also saves the memory. And whoever shares that block with it, a fork, reads the named one from then on too:
+# a fork that kept the old one would stand where the second stood before.
 #
 # ### Exercise 2.7: prefix caching, copy-on-write and eviction (about 70 lines, 9 points)
 #
@@ -1878,24 +2247,26 @@ print(f"prefill that is not done     {saved / 1e12:.0f} TFLOP, {saved / 500e12:.
 # </details>
 #
 # Write `make_cache(num_blocks, block_size, hash_function)`. It returns an object with these methods. Sequences have names (texts), tokens are
-# lists of whole numbers below $2^{31}$, a salt is a text, blocks are numbered from 0 to `num_blocks - 1`.
+# lists of whole numbers below $2^{31}$, a salt is a text, blocks are numbered from 0 to `num_blocks - 1`. All calls are valid: no name comes twice while
+# it is in use, and none is used that is not there.
 #
 # | method | what it does | what it returns |
 # |---|---|---|
 # | `start(seq, tokens, salt)` | a new sequence with at least one token, reading its cached beginning from where it lies. The engine computes the rest right after | how many *tokens* were found |
 # | `publish(seq)` | says that the KV of all its tokens is written. From now on others find its full blocks | |
 # | `append(seq, tokens)` | room for one or more tokens, written right after the copies are made | a list of `(source, destination)`, blocks to copy first |
-# | `fork(parent, child)` | a new sequence `child` with the parent's tokens, salt and blocks | |
+# | `fork(parent, child)` | a new sequence `child` with the parent's tokens, salt and all of its blocks. Unlike in 2.6, a last one that is not full is shared too, until somebody writes | |
 # | `free(seq)` | the sequence ends | |
 # | `table(seq)` | (given) | its block numbers in order; $n$ tokens lie in $\lceil n / B \rceil$ blocks |
 #
 # - **Found** is the longest beginning in whole blocks that was published under the same salt and not evicted, with at least one token left out.
 # - `hash_function` takes bytes and gives 32 bytes. It may be a bad one: the judge has some that repeat names. Then a look-up may find less than
 #   there is, but never another's blocks. Two prompts that differ only in the salt must not share either.
-# - A look-up costs about as much as the prompt is long: at most two calls for each block, and no token looked at more than a few times (the
-#   judge counts the bytes that are hashed, and the tokens that Python hashes or compares, as in the key of a dictionary).
+# - A `start` costs about as much as its prompt is long: at most two calls for each block and two more, 64 bytes hashed for each token and 256 for each block, and a token
+#   looked at no more than 16 times. (The judge counts the tokens that Python hashes or compares, as in the key of a dictionary.)
 # - `append` copies if, and only if, it writes into a block that another sequence reads.
-# - `publish` gives back what was computed twice: where a block with the same content is published, the sequence reads that one from then on.
+# - `publish` gives back what was computed twice: where a block with the same content is published, the sequence reads that one from then on, and so does each
+#   fork that shares the block which is given back.
 # - **Eviction** waits until free blocks run out, and takes as few as are needed: the block without a reader for longest first, and of a
 #   sequence's blocks the last one first.
 # - Where the blocks cannot be had, even by evicting, `start` and `append` raise `MemoryError`, and nothing has changed: nothing is
@@ -1916,8 +2287,8 @@ print(f"prefill that is not done     {saved / 1e12:.0f} TFLOP, {saved / 500e12:.
 #
 # <details><summary>Hint: what a start must not evict</summary>
 #
-# A found block may be cached, without a reader. If room for the rest is made now, which blocks go first? Become their reader before, and
-# stop being it when there is no room.
+# A found block may be cached, without a reader. If room for the rest is made now, which blocks go first? So count first: free blocks, and cached ones that were not found. When that is
+# enough, become the reader of what was found, then take the rest. (To become the reader, be refused and leave again makes the found blocks the youngest: a refused `start` has changed something.)
 # </details>
 
 # %% grade_id="ex-2-7"
@@ -1940,15 +2311,13 @@ def make_cache(num_blocks, block_size, hash_function):
             """A new sequence -> how many of its tokens were found."""
             ### BEGIN SOLUTION
             found = self._find(tokens[:-1], salt)
+            rest = -(-len(tokens) // block_size) - len(found)
+            unread = sum(block in self.unread for block in found)
+            if rest > len(self.free_blocks) + len(self.unread) - unread:
+                raise MemoryError(f"{rest} blocks wanted beside the {len(found)} that were found")
             for block in found:
                 self._read(block)
-            try:
-                fresh = self._take(-(-len(tokens) // block_size) - len(found))
-            except MemoryError:
-                for block in reversed(found):
-                    self._leave(block)
-                raise
-            self.sequences[seq] = (list(tokens), salt, found + fresh)
+            self.sequences[seq] = (list(tokens), salt, found + self._take(rest))
             return len(found) * block_size
             ### END SOLUTION
 
@@ -1965,9 +2334,12 @@ def make_cache(num_blocks, block_size, hash_function):
                 elif self.content[known][1:] != (before, part):
                     break  # a collision: this block and those behind it stay without a name
                 elif known != blocks[index]:
-                    self._read(known)
-                    self._leave(blocks[index])
-                    blocks[index] = known
+                    own = blocks[index]
+                    for _, _, others in self.sequences.values():  # its forks share the block that it gives back
+                        if others[index : index + 1] == [own]:
+                            self._read(known)
+                            self._leave(own)
+                            others[index] = known
                 before = blocks[index]
             ### END SOLUTION
 
@@ -2306,6 +2678,601 @@ print(prefixes.compact())
 # 3. Whatever lay there before. That is why `publish` is a call of its own, after the step that computed them.
 # 4. The bound of today's traffic. If it fell from 0.8 to 0.6, people send something else; if the bound is 0.8 and the rate is 0.6, the cache loses
 #    beginnings: too small, or a router that spreads them.
+# </details>
+
+# %% [markdown]
+# ## 11. What counters can say, and two windows to debug
+#
+# *About 95 minutes.*
+#
+# Everything in this phase ends in a server that somebody has to keep running. Two skills are left for that: to find a mistake that shows only now and then, and
+# to read a dashboard without believing more than it says. The roadmap has two debugging windows, `append` and `get_slice` of its page cache, and a
+# good deal of telemetry: hot pages, hit ratios, fragmentation guards, compaction passes.
+#
+# ### A colleague has mended it
+#
+# Section 6 had the roadmap's `append` and its three mistakes. Here is what became of it: tokens are counted now, several sequences share the pages, and there is
+# a `gather`, our version of the roadmap's `get_slice`, which copies a range of tokens out of the pages into one piece. Its author tried it with one sequence of 16 tokens in pages of 4, gathered them all, and
+# was content.
+#
+# **Read it before you go on.** We put nine mistakes into it. How many do you find by reading? Which of them can the author's test not have found?
+
+# %%
+import random
+
+
+class PagedKV:
+    """Keys and values of one layer in pages: 2 heads of 4 numbers, float32. Nine mistakes."""
+
+    def __init__(self, num_pages, page_size):
+        self.page_size = page_size
+        self.k_pages = torch.full((num_pages, page_size, 2, 4), torch.nan)
+        self.v_pages = torch.full((num_pages, page_size, 2, 4), torch.nan)
+        self.unused = list(range(num_pages))[::-1]  # the next one is taken from the end
+        self.tables, self.lengths = {}, {}  # of each sequence: its pages in order, its tokens
+
+    def pages(self, seq):
+        return list(self.tables[seq])
+
+    def append(self, seq, k, v):
+        """The next token of a sequence, k and v [2, 4]."""
+        table, length = self.tables.setdefault(seq, []), self.lengths.get(seq, 0)
+        self.lengths[seq] = length + 1
+        if length + 1 >= len(table) * self.page_size:
+            if not self.unused:
+                raise MemoryError("no page is free")
+            table.append(self.unused.pop())
+        page, slot = table[length // self.page_size], length % self.page_size
+        self.k_pages[page, slot], self.v_pages[page, slot] = k, v
+
+    def gather(self, seq, start, stop):
+        """Tokens start ... stop - 1 in one piece: k and v [stop - start, 2, 4]."""
+        pages = sorted(self.tables[seq][start // self.page_size : stop // self.page_size])
+        if len(pages) == 1:  # nothing to join
+            return self.k_pages[pages[0]][: stop - start], self.v_pages[pages[0]][: stop - start]
+        k = torch.cat([self.k_pages[page] for page in pages])
+        v = torch.cat([self.v_pages[page] for page in pages])
+        return k[: stop - start], v[: stop - start]
+
+    def free(self, seq):
+        """The sequence ends."""
+        self.unused += self.tables.pop(seq)
+
+# %% tags=["nbval-check-output"]
+cache = PagedKV(num_pages=8, page_size=4)
+tokens = torch.arange(16.0)[:, None, None].expand(16, 2, 4)
+for token in tokens:
+    cache.append("a", token, -token)
+k, v = cache.gather("a", 0, 16)
+print("the author's test:", torch.equal(k, tokens) and torch.equal(v, -tokens))
+
+# %% [markdown]
+# ### Before a mistake is mended, it is caught
+#
+# You will mend this class. But how will you know that you are done? Whoever reads for mistakes finds those that they think of. So first write down what a cache
+# has to do, as a function that fails when it does not: **a test**. The rules:
+#
+# | call | does | rules |
+# |---|---|---|
+# | `append(seq, k, v)` | the next token of `seq`, a text; a name that is not there begins a sequence | The values are copied: the caller may overwrite `k` and `v` afterwards. `MemoryError` when a page is needed and none is free, and then everything is as before |
+# | `gather(seq, start, stop)` | tokens `start` to `stop - 1`, `0 <= start <= stop` | A pair `(k, v)`, both `[stop - start, 2, 4]`, exactly as they were appended; `start == stop` is a range too. `IndexError` when `stop` lies behind the last token. What comes is the caller's: nothing that is done to the cache later changes it, and what is written into it does not change the cache |
+# | `free(seq)` | the sequence ends | Its pages serve others. A name that comes again begins at token 0 |
+# | `pages(seq)` | its page numbers in order, a list | $n$ tokens are in $\lceil n / \text{page size} \rceil$ pages. No page is in two places. All `num_pages` can be used, 0 to `num_pages - 1` |
+#
+# Not promised: *which* free page is handed out, what `append` and `free` return, and what happens to a name that is not there.
+#
+# A test is code, and can be wrong like other code. One that accepts everything looks exactly like one that has nothing to complain about. How does one test a
+# test? **With things that are broken.** Make a mistake on purpose, in a copy, and see whether the test finds it; such copies are called mutants. The judge has 23 of them, each broken
+# in one way, and three right caches that hand out their pages in different orders.
+#
+# **Before you code**: a mutant's `gather` reads a sequence's pages in order of their numbers. A fresh cache hands out 0, 1, 2, ... What has to happen before that
+# shows? Another one rounds what it stores to bfloat16. Which numbers would not show it?
+#
+# <details><summary>Answers</summary>
+#
+# Some pages have to come back, and go out again in another order. For instance when the last page that was given back is the first that goes out: free a sequence of three pages, begin another one. And whole numbers up to
+# 256 are exact in bfloat16: a test with tokens 0, 1, 2, ... sees nothing. `torch.randn` does.
+# </details>
+#
+# ### Exercise 2.11: page telemetry, and a cache with nine mistakes (about 55 lines, 8 points)
+#
+# The exercise has three parts, and one check for them behind the third. It also runs when only some are written.
+#
+# **First part**: write `check_cache(make)`. `make(num_pages, page_size)` gives a fresh, empty cache, as often as you like, in any size from 1 page of 1 slot.
+#
+# - It returns when the cache is right, and raises when it is broken: `assert condition, message`. What it returns is not looked at. An exception that comes out of a broken cache counts as well, so let it through
+#   (only `MemoryError` and `IndexError` where the rules ask for them have to be caught).
+# - Only the rules above may be asked for. A right cache that you refuse costs the points of all three groups.
+# - The judge calls it 32 times. A tenth of a second each is plenty. You may import `math`, `random`, `itertools` and `collections`, in all three parts.
+#
+# | criterion | points | |
+# |---|---|---|
+# | test: append | 1.5 | 8 mutants: pages, slots and refusals |
+# | test: gather | 1.5 | 9 mutants: ranges, order and values |
+# | test: over time | 1 | 6 mutants that go wrong later: memory with two owners, pages and names that come back |
+#
+# <details><summary>Hint: scenes, or a list beside it</summary>
+#
+# Both ways work. Scenes: a few short stories, each for a rule (fill a page exactly; two sequences in turns; fill the cache to the last slot; free and begin again). Or: some hundred random operations, and a
+# dictionary that holds, for each sequence, the list of its tokens, which is compared with the cache after each step, as in section 6. The second needs fewer ideas and finds more.
+# </details>
+#
+# <details><summary>Hint: when should append refuse?</summary>
+#
+# When the sequence has no room in its last page, so its length is a multiple of the page size (0 too), and the others and it hold `num_pages` pages together. Both follow from the lengths.
+# </details>
+#
+# <details><summary>Hint: an exception that has to come</summary>
+#
+# Begin with `refused = False`, set it in the `except`, and `assert` it behind. An `assert` *inside* the `try` is no help when the `except` catches it.
+# </details>
+#
+# <details><summary>Hint: to whom does it belong?</summary>
+#
+# One pair of tensors for all appends, filled anew each time, stands for an engine's buffers. And after you have compared what `gather` gave, write something into it.
+# </details>
+
+# %% grade_id="ex-2-11"
+def check_cache(make):
+    """make(num_pages, page_size) -> a cache. Raises when it breaks a rule."""
+    ### BEGIN SOLUTION
+    draw = random.Random(0)
+    for page_size in (1, 3):
+        cache, truth, buffer = make(7, page_size), {}, torch.empty(2, 2, 4)
+        for _ in range(60):
+            seq = draw.choice("abc")
+            if seq in truth and draw.random() < 0.1:
+                cache.free(seq)
+                del truth[seq]
+            else:
+                buffer.copy_(torch.randn(2, 2, 4))
+                held = sum(-(-len(text) // page_size) for text in truth.values())
+                possible = len(truth.get(seq, [])) % page_size > 0 or held < 7
+                try:
+                    cache.append(seq, buffer[0], buffer[1])
+                    accepted = True
+                except MemoryError:
+                    accepted = False
+                assert accepted == possible, f"append was {'accepted' if accepted else 'refused'}, with {held} of 7 pages in use"
+                if accepted:
+                    truth.setdefault(seq, []).append(buffer.clone())
+                buffer.fill_(0.0)
+            owned = [page for name in truth for page in cache.pages(name)]
+            assert len(set(owned)) == len(owned), f"a page has two owners: {owned}"
+            for name, text in truth.items():
+                assert len(cache.pages(name)) == -(-len(text) // page_size), f"{len(text)} tokens in pages {cache.pages(name)}"
+                some = sorted(draw.randint(0, len(text)) for _ in range(2))
+                for start, stop in ((0, len(text)), some):
+                    k, v = cache.gather(name, start, stop)
+                    expected = torch.stack(text[start:stop]) if start < stop else torch.empty(0, 2, 2, 4)
+                    assert torch.equal(k, expected[:, 0]), f"keys {start} to {stop} of {len(text)}, pages of {page_size}"
+                    assert torch.equal(v, expected[:, 1]), f"values {start} to {stop} of {len(text)}, pages of {page_size}"
+                    k.fill_(1.0)
+                    v.fill_(1.0)
+                refused = False
+                try:
+                    cache.gather(name, 0, len(text) + 1)
+                except IndexError:
+                    refused = True
+                assert refused, "tokens came that nobody wrote"
+    ### END SOLUTION
+
+# %% [markdown]
+# What does it say of the colleague's cache?
+
+# %%
+def complaint(make):
+    """What check_cache says of a cache, in a line."""
+    try:
+        check_cache(make)
+    except NotImplementedError as still_open:
+        return f"not yet: {still_open}"
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"
+    return "nothing to complain about"
+
+
+print(complaint(PagedKV))
+
+# %% [markdown]
+# **Second part**: mend it. `RepairedKV` has `append`, `gather` and `free` anew; copy them from above and change them, or write them differently. One
+# mistake at a time: run the line above with `RepairedKV`, read what your test says, mend that, and run it again.
+#
+# `k_pages` and `v_pages` stay as they are, `[num_pages, page_size, 2, 4]`: token $t$ of a sequence lies in its page number $t // \text{page size}$, slot $t \bmod \text{page size}$, for that is
+# where a decode kernel will look. The judge looks there as well.
+#
+# | criterion | points | |
+# |---|---|---|
+# | pages | 0.75 | appends: a token at a time, sequences in turns, a full cache, pages of one token |
+# | gather | 0.75 | every range of a sequence, and ranges behind its end |
+# | reuse | 0.5 | pages and names that come again, random operations; what `gather` gave is written into each time |
+#
+# <details><summary>Hint: gather in four lines</summary>
+#
+# `token = torch.arange(start, stop)` has a page index and a slot for each token. Indexing a tensor with tensors, `k_pages[page, slot]`, makes a copy, and the table may be an index, too, once it is a tensor.
+# </details>
+
+# %% grade_id="ex-2-11-b"
+class RepairedKV(PagedKV):
+    """The same without mistakes."""
+
+    def append(self, seq, k, v):
+        """The next token of a sequence, k and v [2, 4]. MemoryError when there is no room, and nothing has changed."""
+        ### BEGIN SOLUTION
+        table, length = self.tables.get(seq, []), self.lengths.get(seq, 0)
+        if length == len(table) * self.page_size:
+            if not self.unused:
+                raise MemoryError("no page is free")
+            table = self.tables[seq] = [*table, self.unused.pop()]
+        page, slot = table[length // self.page_size], length % self.page_size
+        self.k_pages[page, slot], self.v_pages[page, slot] = k, v
+        self.lengths[seq] = length + 1
+        ### END SOLUTION
+
+    def gather(self, seq, start, stop):
+        """Tokens start ... stop - 1 in one piece: k and v [stop - start, 2, 4], copies. IndexError beyond the last token."""
+        ### BEGIN SOLUTION
+        if stop > self.lengths[seq]:
+            raise IndexError(f"tokens {start} to {stop} of {self.lengths[seq]}")
+        token = torch.arange(start, stop)
+        page, slot = torch.tensor(self.tables[seq])[token // self.page_size], token % self.page_size
+        return self.k_pages[page, slot], self.v_pages[page, slot]
+        ### END SOLUTION
+
+    def free(self, seq):
+        """The sequence ends, its pages and its name can be used again."""
+        ### BEGIN SOLUTION
+        self.unused += self.tables.pop(seq)
+        del self.lengths[seq]
+        ### END SOLUTION
+
+# %%
+print(complaint(RepairedKV))
+
+# %% [markdown]
+# ### What a gather costs
+#
+# Why does an engine not gather, and call any attention kernel on what comes out? **On paper**: a decode step needs 4 GB of keys and values. How many bytes are moved if they are gathered first?
+#
+# <details><summary>Answer</summary>
+#
+# 4 GB are read from the pages, 4 GB are written, and the kernel reads the 4 GB again: 12 GB, three times the time. A kernel that looks the pages up itself (section 8) reads 4 GB and the table.
+# Gathering has its place all the same: as the *oracle* that a paged kernel is compared with. It is short enough to be seen to be right.
+# </details>
+#
+# ### Counters
+#
+# Now the other side: the cache runs, and all you see of it is numbers. The library's metrics have what vLLM's have, under its names where the meaning is the same. A scrape of a small pool:
+
+# %% tags=["nbval-check-output"]
+from course_lib.kvcache import BlockPool, BlockTables, KVMetrics, PrefixCache
+
+pool = BlockPool(num_blocks=32, block_size=4)
+tables, prefixes = BlockTables(pool), PrefixCache(pool)
+metrics = KVMetrics(pool, tables, prefixes)
+for number in range(3):
+    prompt = [*range(10), 100 + number]
+    tables.add(number, len(prompt), prefixes.match(prompt).blocks)
+    prefixes.insert(prompt, tables.blocks(number))
+tables.free(0)
+for reading in metrics.readings():
+    print(f"{reading.name:<27}{reading.kind:<9}{reading.value:>8.4g}   {reading.meaning}")
+
+# %% [markdown]
+# A **gauge** is what is there now. A **counter** counts from the server's start and only goes up; what matters is how much it grew between two scrapes.
+#
+# Some numbers are not there. The roadmap promotes pages that are touched more than ten times in a millisecond into a faster memory. What would that counter show? The cell counts, in a run of the course's own model, how often each block of three sequences is read. **Predict** the
+# picture: which blocks are hot?
+
+# %%
+from collections import Counter
+
+from course_lib.model import load
+from course_lib.model.paged_cache import PagedCache
+from course_lib.model.paged_store import PagedStore
+
+model = load("course-target", dtype=torch.float32)
+store = PagedStore(model.config, num_blocks=16, block_size=16, dtype=torch.float32)
+reads, plain_read = Counter(), store.storage.read
+
+
+def counted_read(layer, slots, dead=None):
+    live = slots if dead is None else slots[~dead]
+    reads.update((live // 16).unique().tolist())
+    return plain_read(layer, slots, dead)
+
+
+lengths = {"short": 9, "middle": 40, "long": 75}
+for name, length in lengths.items():
+    store.begin(name)
+    with torch.inference_mode():
+        model(torch.arange(1, length + 1)[None], PagedCache(store, [name]))
+store.storage.read = counted_read
+rows = PagedCache(store, list(lengths))
+for _ in range(5):
+    with torch.inference_mode():
+        model(torch.ones(3, 1, dtype=torch.long), rows)
+for name in lengths:
+    print(f"{name:<8}" + ", ".join(f"block {block}: {reads[block]}" for block in store.tables.blocks(name)))
+print(f"5 steps, {model.config.layers} layers")
+
+# %%
+lab.predict("C095")
+
+# %% [markdown]
+# Every block that holds a token is read once in each layer of each step: 30 times, the first like the last. Nothing is hot, so there is nothing to promote; and ten touches in a millisecond would be a statement about the speed of the model. (What
+# differs is how often *requests come back* to a beginning. Section 7's cache counts that, per look-up, and a second tier in host memory can make use of it; below.)
+#
+# ### A diagnosis
+#
+# **Third part**: `diagnose(before, after, block_size, bound_hits)` gets two scrapes, dictionaries from the names above to numbers, and says what follows from them, or `None` where they *cannot* say: where two servers
+# could show these very numbers, and one would have the finding and the other not.
+#
+# `bound_hits` is no metric. Somebody has sent the same prompts through a cache that never evicts, and counted what it found between the two scrapes, in tokens. It is `None` when nobody did.
+#
+# | finding | type | meaning |
+# |---|---|---|
+# | `hit_rate` | float or `None` | hits of the tokens looked up *between the scrapes*; `None` when nothing was looked up |
+# | `waste` | float | of all slots in held blocks, at the second scrape, the share that is empty: internal and reserved. 0.0 when no block is held |
+# | `room` | int | blocks that can be handed out at the second scrape without taking one from a sequence |
+# | `lost_tokens` | int or `None` | tokens looked up between the scrapes that would have been found if nothing had ever been evicted, and were not |
+# | `alert` | bool or `None` | `True` when fewer hits came than nine tenths of those to be had. Exactly nine tenths are no alert, and neither is nothing to be had |
+# | `leak` | bool or `None` | blocks are held, at the second scrape, that no sequence holds |
+#
+# Both scrapes are of the same run: counters do not start anew between them. Sequences hold their blocks through `kv_sequences`; in these runs nobody else holds any, unless it is a leak. `numbers` judges the first three (1 point), `causes` the others (1 point).
+#
+# **Before you code**: `bound_hits` is `None`. In which two situations do you know `lost_tokens` all the same?
+#
+# <details><summary>Hint: lost tokens without a bound</summary>
+#
+# What cannot have happened, if nothing was ever evicted? What if nobody asked for anything? And: is an eviction of last week, before the first scrape, over and done with?
+# </details>
+#
+# <details><summary>Hint: leaks</summary>
+#
+# 40 blocks are held, 3 sequences are running. Is there a leak? And with 0 sequences?
+# </details>
+
+# %% grade_id="ex-2-11-c"
+def diagnose(before, after, block_size, bound_hits):
+    """Two scrapes -> {"hit_rate", "waste", "room", "lost_tokens", "alert", "leak"}; None where they cannot say."""
+    ### BEGIN SOLUTION
+    queries, hits = (after[f"prefix_cache_{name}"] - before[f"prefix_cache_{name}"] for name in ("queries", "hits"))
+    if bound_hits is None and (queries == 0 or after["prefix_cache_evictions"] == 0):
+        bound_hits = hits  # nobody asked, or everything was kept
+    known = bound_hits is not None
+    slots = after["kv_blocks_held"] * block_size
+    empty = after["kv_waste_internal_tokens"] + after["kv_waste_reserved_tokens"]
+    return {
+        "hit_rate": hits / queries if queries else None,
+        "waste": empty / slots if slots else 0.0,
+        "room": after["kv_blocks_free"] + after["kv_blocks_cached"],
+        "lost_tokens": bound_hits - hits if known else None,
+        "alert": 10 * hits < 9 * bound_hits if known else None,
+        "leak": after["kv_blocks_held"] > 0 if after["kv_sequences"] == 0 else None,
+    }
+    ### END SOLUTION
+
+
+def debugging():
+    """What the check calls."""
+    return check_cache, RepairedKV, diagnose
+
+# %% grade_id="ex-2-11-check"
+lab.check("2.11", debugging)
+
+# %% [markdown]
+# <details><summary>The nine mistakes</summary>
+#
+# `append`: (1) the token is counted before it is certain that there is room; (2) a page is opened by the token that fills the last one. `gather`: (3) a last page that is wanted in part is left out; (4) pages are sorted; (5) a range
+# that begins inside a page begins at its start; (6) with a single page there is no copy; (7) an empty range has nothing to join, and `torch.cat` refuses; (8) a range behind the end gives what lies there. `free`: (9) the length stays, and a name that comes again goes on from it.
+#
+# The author's test, one sequence of 16 tokens in pages of 4, gathered whole, could have seen (2) by counting pages, and none of the others.
+# </details>
+#
+# Four servers, their scrapes taken from runs of the library, and your diagnosis. **Predict** for each: alert, no alert, or no way to know?
+
+# %%
+def serve(prompts, num_blocks, window):
+    """Prompts one after the other -> the scrapes before number `window` and behind the last, and the hits in between."""
+    pool = BlockPool(num_blocks, 16)
+    tables, cache = BlockTables(pool), PrefixCache(pool)
+    metrics, scrapes = KVMetrics(pool, tables, cache), []
+    for number, prompt in enumerate(prompts):
+        if number == window:
+            scrapes.append({reading.name: reading.value for reading in metrics.readings()})
+        tables.add(number, len(prompt), cache.match(prompt).blocks)
+        cache.insert(prompt, tables.blocks(number))
+        tables.free(number)
+    scrapes.append({reading.name: reading.value for reading in metrics.readings()})
+    return *scrapes, scrapes[1]["prefix_cache_hits"] - scrapes[0]["prefix_cache_hits"]
+
+
+draw = random.Random(0)
+starts = [[draw.randrange(10**6) for _ in range(400)] for _ in range(8)]
+customers = [starts[number % 8] + [draw.randrange(10**6) for _ in range(100)] for number in range(80)]
+once = [[draw.randrange(10**6) for _ in range(500)] for _ in range(80)]
+try:
+    for name, prompts, num_blocks, bound in (
+        ("8 customers, large pool", customers, 1000, True), ("8 customers, small pool", customers, 160, True),
+        ("8 customers, small pool, no bound", customers, 160, False), ("each text once, small pool", once, 160, True),
+        ("each text once, no bound", once, 160, False),
+    ):  # fmt: skip
+        before, after, _ = serve(prompts, num_blocks, 40)
+        found = diagnose(before, after, 16, serve(prompts, 4000, 40)[2] if bound else None)
+        evicted = after["prefix_cache_evictions"] - before["prefix_cache_evictions"]
+        print(f"{name:<35}rate {found['hit_rate']:.2f}, {evicted:>4} evicted, lost {found['lost_tokens']!s:>6}, alert {found['alert']}")
+except NotImplementedError as still_open:
+    print(f"not yet: {still_open}")
+
+# %% [markdown]
+# The second and the fourth server have the same rate and about as many evictions. One of them loses everything that could be found, and needs memory; the other one loses nothing, and no memory in the world would help it.
+# Without the bound nobody can tell them apart. An alert at a fixed 0.65 rings for both, day and night.
+#
+# What else the counters settle, once and for all: `waste` is at most $b - 1$ slots a sequence beside what was reserved, so it needs no guard; and with blocks of one size there is no metric that a compaction could improve.
+#
+# ### Where compaction is real
+#
+# With pieces of *different* sizes it is another matter. An allocator from section 6 hands out exact lengths in one piece (first fit); every second piece is given back. How long a piece can be had then? How many slots have to be moved to change that?
+
+# %% tags=["nbval-check-output"]
+from course_lib.kvcache.contiguous import FirstFit
+
+space, sizes = FirstFit(8192), [97 + 37 * number % 400 for number in range(27)]
+places = [space.allocate(size) for size in sizes]
+for place in places[::2]:
+    space.release(place)
+holes = space.holes()
+print(f"{sum(holes)} slots are free, the longest hole has {max(holes)}: a request of {max(holes) + 1} has to wait")
+moved = FirstFit(8192)
+for size in sizes[1::2]:
+    moved.allocate(size)
+print(f"moved together: {sum(sizes[1::2])} slots copied, the longest hole has {max(moved.holes())}")
+
+# %% [markdown]
+# So the idea is not foolish. It belongs to memory in one piece, and came along where it has nothing to do. What it costs: 3514 slots of Llama-3-8B's keys and values are 0.46 GB, read and written, while everybody waits whose piece moves.
+#
+# ### When does one piece win?
+#
+# Blocks cost something in every step. On an H200 our decode kernel reads the same keys and values with a block table and without one:
+
+# %%
+from course_lib.recorded import recorded
+
+for row in recorded("paged_decode")["rows"]:
+    if row["peer_name"] == "own kernel, contiguous":
+        print(f"{row['case'].split(', against')[0]:<24} paged {row['ours']:6.0f} GB/s, in one piece {row['peer']:6.0f}: {1 - row['ratio']:.1%} less")
+
+# %% [markdown]
+# 1 to 5%, of the attention alone. The roadmap says that only batches of equal lengths pay it. Where in the kernel would the raggedness enter? And what does one piece cost? The cell replays four workloads on the same memory, room
+# for 32 times 1024 tokens. One server reserves the greatest length, because it does not know the answer's; one *knows* how long each request will be; the third has blocks of 16. A step takes as long in all of them, but 3% longer with
+# blocks. And who gives up blocks because memory ran out has to compute its 1024 tokens again, which we charge with three steps.
+#
+# **Predict** the last column of each line: which of the three gets the most done, when texts are only read (1023 tokens and one of answer)? With 512 and 512 tokens, all alike? And ragged, as in section 6?
+
+# %%
+from course_lib.kvcache.baselines import MaxLength, OracleFirstFit, Paged
+from course_lib.kvcache.replay import replay
+from course_lib.kvcache.trace import SHAREGPT, Request
+
+slots = 32 * 1024
+print(f"{'requests per step, paged = 1':<42}{'longest':>9}{'known':>9}")
+for name, requests, longest in (
+    ("1023 + 1 tokens", [Request(1023, 1)] * 200, 1024), ("512 + 512 tokens", [Request(512, 512)] * 200, 1024),
+    ("512 + 512 tokens, 2048 are allowed", [Request(512, 512)] * 200, 2048), ("ragged, 2048 are allowed", SHAREGPT.requests(200), 2048),
+):  # fmt: skip
+    paged = replay(requests, Paged(slots, 16))
+    steps = 1.03 * paged.steps + 3 * paged.preemptions
+    others = [replay(requests, allocator).steps for allocator in (MaxLength(slots, longest), OracleFirstFit(slots))]
+    print(f"{name:<42}" + "".join(f"{steps / other:>9.2f}" for other in others) + f"   {paged.preemptions} gave up their blocks")
+
+# %%
+lab.predict("C108")
+
+# %% [markdown]
+# Equal lengths are not what matters, and knowing them is not enough either. In the second line all lengths are equal and known, nothing is wasted in the end, and one piece still gets a sixth less done: a request that is half
+# through its answer holds slots that it needs only later, and blocks lend them to somebody else until then. So the rule is another one:
+#
+# **One piece wins, by the table's few percent of attention, where what it reserves is written at once** (texts that are only read: scoring, embedding; answers that are short beside the prompt), **or where memory is not what limits the batch**. In all other cases
+# the few percent are cheap. Besides, sharing a beginning is not to be had in one piece, and an engine with both ways tests and tunes both.
+#
+# ### A text without an end
+#
+# What if a conversation is longer than its memory? `course_lib/kvcache/ring.py` keeps the last $w$ tokens in a ring of blocks and writes over the oldest. Memory stops growing. What about the text? The course's model was trained on texts of up to 1024 tokens; measured is
+# its perplexity on tokens 1024 to 4095 of held-out modules, against windows of 1024 that are computed anew every 512 tokens.
+#
+# **Predict**: what happens with everything kept and seen? With the last 256? And why might it help to keep, besides, *one* token: the very first?
+
+# %%
+rows = {(row["window"], row["sinks"], row["positions"]): row for row in recorded("window_perplexity", device="cpu-x86-64-2-cores")["rows"]}
+everything = rows[None, 0, "text"]
+print(f"{everything['scored_tokens']:,} tokens; computed anew in windows of 1024: perplexity {everything['peer']:.2f}; everything seen: {everything['ours']:.2f}")
+columns = {"the window alone": (0, "text"), "+ 1 sink, by rank": (1, "rank"), "+ 4 sinks, by rank": (4, "rank"), "+ 4, by place in the text": (4, "text")}
+print(f"{'window':>6}" + "".join(f"{name:>26}" for name in columns))
+for window in (64, 128, 256, 512):
+    print(f"{window:>6}" + "".join(f"{rows[window, *column]['ours']:>26.2f}" for column in columns.values()))
+
+# %% [markdown]
+# Three things to see.
+#
+# - **Everything seen is the worst by far.** Distances beyond 1024 never came up in training, and the rotations of RoPE at those distances mean nothing to the model. A larger cache would not help.
+# - **About half of what a window costs is the missing first token.** Softmax has to put its weight somewhere, also when no key fits. Models learn to leave it with the first token, which every query sees. Take that
+#   away, and the weight goes where it does harm. Such tokens are called *attention sinks* (arXiv 2309.17453). Here one is enough, the mark that begins every text; four do no better.
+# - **It depends on the position that the sink gets.** By its place in the text it moves away for ever, beyond anything trained, and does more harm than good in three of four windows. Counted by rank *in the cache*, its distance stops at the window's length.
+#
+# `RingCache.live` gives slot, position and rank of each key for that. A window of 512 with one sink stays within 5% of computing anew, which nobody could afford in a stream.
+#
+# ### Two more tiers
+#
+# *Tables.* 256 rows for prompts of up to 131,072 tokens are 8192 entries each. With a directory and leaves of 256 entries, only leaves that are used exist. **On paper**: how many bytes, flat and in two levels, for 1700 tokens a row?
+
+# %% tags=["nbval-check-output"]
+from course_lib.kvcache.two_level import table_bytes
+
+for tokens in (1700, 131_072):
+    made = table_bytes([tokens] * 256, max_sequences=256, max_length=131_072, block_size=16, leaf_entries=256)
+    kv = 256 * tokens * 131_072
+    print(f"{tokens:>7} tokens a row: flat {made.flat:>9,} bytes, two levels {made.two_level:>9,}; keys and values {kv / 1e9:,.0f} GB")
+
+# %% [markdown]
+# The table is small beside what it points to, in either form. What two levels save is 8 MB on the device and the time to copy them there; what they cost is one more look-up before each block.
+#
+# *Host memory.* A block that is evicted can be copied out first, and back when its text is asked for again (`host_tier.py`): the promotion that makes sense. Is it worth it? A token of Llama-3-8B is 131,072 bytes, the link carries about 50 GB/s, a GPU prefills at some 500 TFLOP/s, 15 GFLOP a token. **How many tokens a second** can be had on either way?
+#
+# <details><summary>Answer</summary>
+#
+# $50 \cdot 10^9 / 131\,072 = 381$ thousand tokens a second over the link, $500 \cdot 10^{12} / 15 \cdot 10^9 = 33$ thousand by computing. A factor of ten, if the copies are large and come from pinned memory.
+# </details>
+#
+# Both were measured on an H200, if the result is there:
+
+# %%
+try:
+    for row in recorded("kv_tiers")["rows"]:
+        print(f"{row['case']:<76}{row['ours']:>10.4g} {row['unit']:<9} {row['peer_name']} {row['peer']:.4g}")
+except FileNotFoundError:
+    print("not measured yet: labs bench kv_tiers, on a GPU")
+
+# %% [markdown]
+# ### Freed, and still read
+#
+# One rule of the roadmap about reclaiming is right, and worth seeing. The host is ahead of the device: while a step runs, the scheduler already ends sequences and frees their blocks for the next one. When may a freed block be written?
+
+# %% tags=["nbval-check-output"]
+from course_lib.kvcache import DoubleBufferedTables
+
+pool = BlockPool(num_blocks=4, block_size=16)
+steps = DoubleBufferedTables(pool, rows=1, max_blocks=3)
+blocks = pool.allocate(3)
+steps.set_row(0, blocks)
+pool.release(blocks)  # the row holds its own references
+steps.publish()
+running = steps.begin_step()
+steps.set_row(0, [])  # the sequence ends while the step reads its blocks
+steps.publish()
+steps.reclaim()
+print(f"the step runs: {pool.num_free} of 4 blocks are free")
+steps.end_step(running)
+steps.reclaim()
+print(f"it has ended:  {pool.num_free} of 4 blocks are free")
+
+# %%
+lab.predict("C120")
+
+# %% [markdown]
+# ### Questions
+#
+# 1. `free` of a sequence that was forked, on a cache without counts of holders: which of the rules of `check_cache` would find it, and which operation is missing in it?
+# 2. A counter goes *down* between two scrapes. What has happened, and what is its growth?
+# 3. Which gauge would you add so that a leak shows while sequences are running?
+# 4. Your test passes on a cache, and a user reports a wrong answer. What do you do first?
+#
+# <details><summary>Answers</summary>
+#
+# 1. "No page is in two places" would, after the pages went to somebody else; and reading every sequence after each step. The test has no fork: rules that nobody asks for are not tested.
+# 2. The server was started anew. It grew by at least what it shows now; what came between the last scrape and the end is lost. Prometheus' `increase` counts so.
+# 3. The tokens in all tables (each shared block once). Then held slots less internal and reserved less tokens is 0, or a leak. `BlockTables.waste()` has it as `used_tokens`.
+# 4. Make the report a scene in the test, and see it fail. Only then look for the mistake. If the scene passes, it is somewhere else, or the rules lack one.
 # </details>
 
 # %% [markdown]

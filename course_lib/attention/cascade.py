@@ -1,8 +1,9 @@
 """Decode of rows that share a prefix: read the prefix once for all of them, and each row's own tokens as usual.
 
-64 rows with 16384 shared tokens and 256 of their own: flat decode reads 64 * 16640 tokens, cascade 16384 + 64 * 256, which is 32
-times less. The queries of all rows become the rows of tiles over the shared blocks (decode_kernel.py with many queries an item);
-both results are merged by their lse, as splits are.
+64 rows with 16384 shared tokens and 256 of their own: flat decode reads 64 * 16640 tokens. The queries of all rows become the rows
+of tiles over the shared blocks (decode_kernel.py with many queries an item). With 4 query heads for a KV head a tile of 128 rows
+takes 32 queries, so that the prefix is read twice: 2 * 16384 + 64 * 256 tokens, 22 times fewer. Both results are merged by
+their lse, as splits are.
 """
 
 from typing import Any
@@ -11,6 +12,7 @@ import torch
 from torch import Tensor
 
 from . import paged_checks as checks
+from .checks import launching_on
 from .decode import without_length
 from .decode_plan import DecodePlan
 from .decode_tile import DecodeTile
@@ -69,10 +71,11 @@ class CascadePlan:
 
         lse = torch.empty_like(own_lse)
         result = out if out.is_contiguous() else torch.empty(q.shape, dtype=q.dtype, device=q.device)
-        merge_pair_kernel[(q.shape[0] * q.shape[1],)](
-            halves[0], shared_lse, halves[1], own_lse, result, lse,
-            HEAD_DIM=q.shape[2], BLOCK_D=1 << (q.shape[2] - 1).bit_length(), num_warps=1,
-        )  # fmt: skip
+        with launching_on(q):
+            merge_pair_kernel[(q.shape[0] * q.shape[1],)](
+                halves[0], shared_lse, halves[1], own_lse, result, lse,
+                HEAD_DIM=q.shape[2], BLOCK_D=1 << (q.shape[2] - 1).bit_length(), num_warps=1,
+            )  # fmt: skip
         return (out if result is out else out.copy_(result)), lse
 
 

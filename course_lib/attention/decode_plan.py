@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from . import paged_checks as checks
+from .checks import launching_on
 from .decode_tile import DecodeTile, decode_tile, most_rows, multiprocessors
 from .splits import FIELDS, WorkList, split_work
 
@@ -153,8 +154,14 @@ class DecodePlan:
             lse = torch.empty(q.shape[:2], dtype=torch.float32, device=q.device)
         elif (lse.shape, lse.dtype, lse.device) != (q.shape[:2], torch.float32, q.device) or not lse.is_contiguous():
             raise ValueError(f"lse must be float32 {[*q.shape[:2]]} on {q.device}, contiguous, got {lse.dtype} {[*lse.shape]}")
-        if not self.rows:
-            return out, lse
+        if self.rows:
+            with launching_on(q):
+                self._launch(q, k, v, block_tables, scale * LOG2_E, out, lse)
+        return out, lse
+
+    def _launch(
+        self, q: Tensor, k: Tensor, v: Tensor, block_tables: Tensor | None, scale: float, out: Tensor, lse: Tensor
+    ) -> None:
         from .decode_kernel import decode_kernel
         from .merge_kernel import merge_kernel
 
@@ -165,7 +172,7 @@ class DecodePlan:
             q, k, v, tables, out, lse, starts, items, self.parts, self.part_lse,
             q.stride(0), q.stride(1), out.stride(0), out.stride(1), lse.stride(0),
             k.stride(0), k.stride(1), k.stride(2), 0 if block_tables is None else tables.stride(0), self.part_rows,
-            scale * LOG2_E,
+            scale,
             GROUP=self.group, BLOCK_SIZE=self.block_size or 16, PAGED=block_tables is not None, HEAD_DIM=self.head_dim,
             BLOCK_D=padded, ROWS=self.tile_rows, TILE=self.tile.tokens, STAGES=self.tile.stages, PRECISION="ieee",
             num_warps=self.tile.warps,
@@ -178,7 +185,6 @@ class DecodePlan:
                 self.parts, self.part_lse, merges, out, lse, out.stride(0), out.stride(1), lse.stride(0), self.part_rows,
                 GROUP=self.group, HEAD_DIM=self.head_dim, BLOCK_D=padded, PARTS=PARTS, num_warps=4,
             )  # fmt: skip
-        return out, lse
 
     def check(self, q: Tensor, k: Tensor, v: Tensor, tables: Tensor | None = None) -> None:
         """ValueError or TypeError for tensors that are not what was planned for. Looks at shapes only, never at values."""

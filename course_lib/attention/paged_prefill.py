@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from . import paged_checks as checks
-from .checks import capability_of
+from .checks import capability_of, launching_on
 from .decode_plan import LOG2_E
 
 
@@ -104,12 +104,13 @@ def _launch(q, cu_q, k, v, tables, lengths, causal, max_q, scale, out, tile):  #
     tile = tile or prefill_tile(max_q, group, head_dim, capability_of(q) if q.is_cuda else (9, 0))
     positions = tile.rows // group
     grid = (-(-max_q // positions), kv_heads, tables.shape[0])
-    paged_prefill_kernel[grid](
-        q, k, v, tables, out, lse, cu_q, lengths,
-        q.stride(0), q.stride(1), out.stride(0), out.stride(1), lse.stride(0),
-        k.stride(0), k.stride(1), k.stride(2), tables.stride(0), scale * LOG2_E,
-        GROUP=group, POSITIONS=positions, BLOCK_SIZE=block_size, CAUSAL=causal, HEAD_DIM=head_dim,
-        BLOCK_D=1 << (head_dim - 1).bit_length(), ROWS=tile.rows, TILE=tile.tokens, STAGES=tile.stages, PRECISION="ieee",
-        num_warps=tile.warps,
-    )  # fmt: skip
+    with launching_on(q):
+        paged_prefill_kernel[grid](
+            q, k, v, tables, out, lse, cu_q, lengths,
+            q.stride(0), q.stride(1), out.stride(0), out.stride(1), lse.stride(0),
+            k.stride(0), k.stride(1), k.stride(2), tables.stride(0), scale * LOG2_E,
+            GROUP=group, POSITIONS=positions, BLOCK_SIZE=block_size, CAUSAL=causal, HEAD_DIM=head_dim,
+            BLOCK_D=1 << (head_dim - 1).bit_length(), ROWS=tile.rows, TILE=tile.tokens, STAGES=tile.stages, PRECISION="ieee",
+            num_warps=tile.warps,
+        )  # fmt: skip
     return out, lse

@@ -7,7 +7,7 @@ Layout   k, v [tokens, kv_heads, head_dim]; q [tokens, q_heads, head_dim]; cos, 
 import torch
 from torch import Tensor
 
-from .checks import needs_gradient
+from .checks import has_tensor_cores, launching_on, needs_gradient
 from .paged_checks import choose_impl
 
 HEADS_AT_ONCE = 16
@@ -25,8 +25,7 @@ def paged_write(
     """
     _require(k, v, k_blocks, v_blocks, slots, cos, sin, q)
     if impl == "auto":  # the kernel takes any head_dim and block size
-        impl = "triton" if k.is_cuda else "dense"
-        impl = "dense" if q is not None and needs_gradient(q) else impl
+        impl = "triton" if has_tensor_cores(k.device) and not (q is not None and needs_gradient(q)) else "dense"
     choose_impl(impl, k.detach() if q is None else q, k_blocks.shape[1])
     if not k.is_cuda:
         check_slots(slots, k_blocks.shape[0] * k_blocks.shape[1])
@@ -42,14 +41,15 @@ def paged_write(
     heads = min(HEADS_AT_ONCE, 1 << (max(kv_heads, q_heads) - 1).bit_length())
     queries, turned = (k, k) if q is None else (q, q_out)
     table = k if cos is None else cos
-    paged_write_kernel[(tokens, -(-kv_heads // heads) + -(-q_heads // heads))](
-        k, v, k_blocks, v_blocks, slots, table, table if sin is None else sin, queries, turned,
-        k.stride(0), k.stride(1), v.stride(0), v.stride(1),
-        queries.stride(0), queries.stride(1), turned.stride(0), turned.stride(1),
-        k_blocks.stride(0), k_blocks.stride(1), k_blocks.stride(2),
-        BLOCK_SIZE=k_blocks.shape[1], KV_HEADS=kv_heads, Q_HEADS=q_heads, HEADS=heads, HALF=head_dim // 2,
-        BLOCK_HALF=1 << (head_dim // 2 - 1).bit_length(), ROPE=cos is not None, num_warps=4,
-    )  # fmt: skip
+    with launching_on(k):
+        paged_write_kernel[(tokens, -(-kv_heads // heads) + -(-q_heads // heads))](
+            k, v, k_blocks, v_blocks, slots, table, table if sin is None else sin, queries, turned,
+            k.stride(0), k.stride(1), v.stride(0), v.stride(1),
+            queries.stride(0), queries.stride(1), turned.stride(0), turned.stride(1),
+            k_blocks.stride(0), k_blocks.stride(1), k_blocks.stride(2),
+            BLOCK_SIZE=k_blocks.shape[1], KV_HEADS=kv_heads, Q_HEADS=q_heads, HEADS=heads, HALF=head_dim // 2,
+            BLOCK_HALF=1 << (head_dim // 2 - 1).bit_length(), ROPE=cos is not None, num_warps=4,
+        )  # fmt: skip
     return q_out
 
 

@@ -1,7 +1,7 @@
 """What exercises about kernels share: loads as wide as a thread can ask for, and what evidence from a device must confirm."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..grading.criteria import Case, Compiled, Finding
@@ -12,15 +12,20 @@ WIDE_BITS = 128  # the widest load that one thread of an A100 or H100 can ask fo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledWide(Compiled):
-    """Compiled, and on every target some of each of `accesses` is 16 bytes wide for each thread at a time."""
+    """Compiled, and on every target some of each of `accesses` is 16 bytes wide for each thread at a time.
+
+    large_hint  for a kernel that the compiler takes too long for, or that spills: both come of a block that is too large
+    """
 
     accesses: Sequence[str] = ("load", "store")
     narrow_hint: str
+    large_hint: str = ""
 
     def _weigh(self, case: Case, evidence: Any) -> Finding:
         found = Compiled._weigh(self, case, evidence)
         if found.state is not State.PASSED:
-            return found
+            too_large = any(words in found.reason for words in (": spills ", "took longer than"))
+            return replace(found, hint=self.large_hint) if too_large and not found.hint else found
         for what in self.accesses:
             for target in self.targets:
                 widest = max((_bits(kernel, target, f"widest_{what}_bits") for kernel in evidence["kernels"]), default=0)

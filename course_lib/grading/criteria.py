@@ -133,6 +133,7 @@ class Counted(Criterion):
 
     kind: ClassVar[Kind] = Kind.COUNTED
     bounds: Callable[[Case], Mapping[str, float]]  # name of a count -> the most it may be for this case
+    hint: Callable[[Case, str, float], str] | None = None  # of a count beyond its bound: (case, its name, what it is)
 
     def _weigh(self, case: Case, evidence: Any) -> Finding:
         if blocked := _blocked(evidence, "counted"):
@@ -145,7 +146,7 @@ class Counted(Criterion):
                 return Finding(State.FAILED, f"{name} was not counted ({short(got, 40)})", share=0.0)
             if got > most:
                 reason = f"{name}: {got:,.0f}, {got / most:.2f} times the bound of {most:,.0f}" if most else f"{name}: {got}"
-                return Finding(State.FAILED, reason, share=0.0, evidence=evidence)
+                return Finding(State.FAILED, reason, self.hint(case, name, got) if self.hint else "", 0.0, evidence)
         return Finding(State.PASSED, evidence=evidence)
 
 
@@ -175,10 +176,9 @@ class Compiled(Criterion):
         if blocked := _blocked(evidence, "compiled"):
             return blocked
         reports = {report.get("target"): report for report in evidence.get("targets", ())}
-        for target in self.targets:
-            wrong = self._fault(reports.get(target))
-            if wrong:
-                return Finding(State.FAILED, f"{target}: {wrong}", share=0.0, evidence=evidence)
+        wrong = [f"{target}: {fault}" for target in self.targets if (fault := self._fault(reports.get(target)))]
+        if wrong:
+            return Finding(State.FAILED, "; ".join(wrong), share=0.0, evidence=evidence)
         return Finding(State.PASSED, evidence=evidence)
 
     def _fault(self, report: Mapping[str, Any] | None) -> str:

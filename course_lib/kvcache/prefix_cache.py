@@ -53,7 +53,11 @@ class PrefixCache:
 
     def cached_tokens(self, tokens: Sequence[int], salt: Salt = "") -> int:
         """So many tokens `match` would find now; takes no reference and counts nothing."""
-        return len(self._walk(tokens, salt)) * self.pool.block_size
+        return len(self.cached_blocks(tokens, salt)) * self.pool.block_size
+
+    def cached_blocks(self, tokens: Sequence[int], salt: Salt = "") -> list[int]:
+        """The blocks that `match` would find now; takes no reference, and leaves the order of eviction as it is."""
+        return [entry.block for entry in self._walk(tokens, salt)]
 
     def insert(self, tokens: Sequence[int], blocks: Sequence[int], salt: Salt = "") -> Inserted:
         """Name the full blocks of a sequence whose KV is written: block i holds tokens i * block_size ... of it.

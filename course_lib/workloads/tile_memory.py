@@ -4,6 +4,7 @@ Layout   q [q_len, q_heads, head_dim], k and v [kv_len, kv_heads, head_dim], in 
 Counts   a tile weighs what its elements weigh in memory; the output has q's dtype, and lse is float32
 """
 
+import operator
 from typing import Any, NamedTuple
 
 import torch
@@ -52,7 +53,8 @@ def tile_memory(q: Tensor, k: Tensor, v: Tensor, tile_q: int, tile_k: int) -> tu
 
     def predict(q_bytes: int, kv_bytes: int, stored_bytes: int) -> None:
         """Say before the first load what will be loaded of Q, of K and V together, and what will be stored."""
-        trace.append(["predict", int(q_bytes), int(kv_bytes), int(stored_bytes)])
+        numbers = {"q_bytes": q_bytes, "kv_bytes": kv_bytes, "stored_bytes": stored_bytes}
+        trace.append(["predict", *(_whole_number(name, number) for name, number in numbers.items())])
 
     def store(head: int, start: int, rows: Tensor, row_lse: Tensor) -> None:
         """rows [n, head_dim] and row_lse [n] are the results of queries start .. start + n - 1 of this head."""
@@ -66,6 +68,14 @@ def tile_memory(q: Tensor, k: Tensor, v: Tensor, tile_q: int, tile_k: int) -> tu
 
     load_q, load_k, load_v = loader("load_q", q, tile_q), loader("load_k", k, tile_k), loader("load_v", v, tile_k)
     return TileMemory(predict, load_q, load_k, load_v, store), trace, out, lse
+
+
+def _whole_number(name: str, number: Any) -> int:
+    try:
+        return operator.index(number)
+    except TypeError:
+        said = f"predict takes whole numbers, and {name} is a {type(number).__name__}: {str(number)[:40]}"
+        raise TypeError(f"{said}; // divides without a fraction") from None
 
 
 def _inside(name: str, source: Tensor, head: int, start: int, stop: int, most: int) -> None:

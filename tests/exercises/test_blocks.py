@@ -30,6 +30,7 @@ SAYS = {
     "the_same_list": "Do two of them share a list?",
     "takes_what_there_is": "First find out whether everything is possible",
     "one_block_is_kept": "The last free block can be had",
+    "longer_before_it_is_certain": "This sequence was refused something before.",
     "waste_the_other_way_round": "Which of the two will still be used?",
     "paged_for_all_that_comes": "Blocks are opened as tokens come",
     "paged_a_block_ahead": "just full",

@@ -4,7 +4,6 @@ import pytest
 
 from course_lib.exercises import exercise
 from course_lib.exercises.runners import phase2_flash as runner
-from course_lib.grading.criteria import Finding
 from course_lib.grading.outcome import State
 
 from . import judged_together
@@ -18,6 +17,7 @@ SAYS = {  # what a learner reads, where the words are the point
     answers.not_itself: "A query sees its own position",
     answers.another_head_map: "Head h reads KV head h // group",
     answers.not_divided: "Is acc divided by the sum of the weights?",
+    answers.v_lies_like_k: "Multiply the index of each axis by its stride",
     answers.small_tiles: "loaded_bytes: ",
     answers.no_tensor_cores: "uses no tensor core",
 }
@@ -25,28 +25,9 @@ SAYS = {  # what a learner reads, where the words are the point
 
 @pytest.fixture(scope="module")
 def findings(tmp_path_factory):
-    """answer -> {criterion's name: its findings}.
-
-    Replays and compilation take seconds. A wrong answer gets those by which it must fail; otherwise its output is looked at.
-    """
-    known, each = exercise("2.4"), [*WRONG, *answers.MORE_RIGHT]
-    found: dict = {answer: {} for answer in each}
-    whose, jobs, made = [], [], []
-    for answer, job, one in judged_together.attempts("2.4", runner, each):
-        criterion = known.criteria[job.criterion]
-        if answer not in WRONG or answer is answers.by_torch or criterion.name in WRONG[answer] & {"traffic", "compiled"}:
-            whose.append(answer)
-            jobs.append(job)
-            made.append(one)
-        else:
-            of_output = one["message"] if one["status"] != "returned" else criterion.mistake(job.case, one)
-            found[answer].setdefault(criterion.name, []).append(of_output)
-    made = judged_together.with_evidence("2.4", runner, jobs, made, tmp_path_factory.mktemp("reports"))
-    for answer, job, one in zip(whose, jobs, made, strict=True):
-        criterion = known.criteria[job.criterion]
-        finding = criterion.judge(job.case, one) if one["status"] == "returned" else Finding(State.FAILED, one["message"])
-        found[answer].setdefault(criterion.name, []).append(None if finding.state is State.PASSED else finding)
-    return found
+    reports, launches = tmp_path_factory.mktemp("reports"), ("traffic", "compiled")
+    whole = (answers.by_torch,)
+    return judged_together.findings("2.4", runner, WRONG, answers.MORE_RIGHT, reports, from_launches=launches, whole=whole)
 
 
 @pytest.mark.compile

@@ -82,14 +82,23 @@ def masked_cases(seed: int) -> list[Case]:
 
 
 def large_cases(seed: int) -> list[Case]:
-    """Scores of thousands, up and down. exp(89) is the last that float32 can hold."""
+    """Scores of thousands, up and down, and far down in each dtype that holds them. exp(89) is the last that float32 can hold."""
     import torch
 
     draw = _generator(seed)
     cases = []
-    for name, shift in (("scores near 10,000", 1e4), ("scores near -10,000", -1e4)):
-        case = _case(name, 2, 1200, draw, (torch.float32, torch.float32))
+    for shift in (10_000, -10_000):
+        case = _case(f"scores near {shift:,}", 2, 1200, draw, (torch.float32, torch.float32))
         case["scores"] += shift
+        cases.append(case)
+    for shift, spread, dtype in (
+        (-20_000, 3, torch.float32),
+        (-200_000, 3, torch.float32),
+        (-20_000, 50, torch.float16),
+        (-200_000, 3000, torch.bfloat16),
+    ):
+        case = _case(f"scores near {shift:,}, in {str(dtype)[6:]}", 2, 50, draw, (torch.float32, dtype), spread=spread)
+        case["scores"] = (case["scores"] + shift).to(dtype)
         cases.append(case)
     return [*cases, _case("scores hundreds apart, in bfloat16", 2, 1200, draw, (torch.bfloat16, torch.bfloat16), spread=300.0)]
 

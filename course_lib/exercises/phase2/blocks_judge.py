@@ -11,10 +11,13 @@ from ...grading.criteria import Case
 from ...grading.outcome import Mistake
 from .blocks_books import Books, Operation
 
+TRACE = "This sequence was refused something before. Did that leave tokens, or blocks, behind?"
+
 
 def check_operations(case: Case, records: Any) -> Mistake | None:
     """The first mistake in the records of all operations of a case."""
     books, numbers = Books(case["num_blocks"], case["block_size"]), {}
+    refused: set[str] = set()
     for place, operation in enumerate(case["operations"]):
         where = f"operation {place + 1}, {_told(operation)}"
         if not isinstance(records, list) or place >= len(records) or not isinstance(records[place], dict):
@@ -22,7 +25,10 @@ def check_operations(case: Case, records: Any) -> Mistake | None:
         mistake = _check_one(books, numbers, operation, records[place])
         if mistake:
             blocks = f"{case['num_blocks']} blocks of {case['block_size']}"
-            return Mistake(f"{blocks}, {where}: {mistake.reason}", mistake.hint)
+            hint = TRACE if operation[1] in refused and operation[0] != "free" and not books.refusal(operation) else mistake.hint
+            return Mistake(f"{blocks}, {where}: {mistake.reason}", hint)
+        if "refused" in records[place] and operation[0] == "append":
+            refused.add(operation[1])
     return None
 
 

@@ -23,15 +23,19 @@ from .flash_cases import (
     score_cases,
     traffic_cases,
 )
-from .flash_traffic import flash_bounds
+from .flash_traffic import flash_bounds, flash_hint
 
 ROUNDINGS = 4  # of the weights, of the result, and of q where the scale is folded into it, each half a unit in the last place
 EXPONENT = 8 * 2.0**-24  # of a score's size: the sum over head_dim, the scale and the maximum are rounded to float32
+VERY_LOW = -5000  # scores below what a number in place of -inf may be
 BAR = 0.6  # to be set from five runs on an H200: not yet measured
 ZERO_AT = 0.3
 GOAL = 0.8
+OF_ITS_OWN = "k and v lie in different places and orders here. Whose strides lead to a row of v?"
 BESIDE = "NaN lies behind the last row of q, k and v, and a weight of 0 does not silence it. Load only rows of V that exist."
 NO_KEY = "The first rows see no key at all. What is -inf - (-inf), and what is acc / l there?"
+NOT_INFINITE = "Rows that see no key got something. A mask that is a number, however low, is that row's largest: weight 1."
+LOW = "The scores are very low here. Was something in the row higher: a mask other than -inf, a maximum that began at a number?"
 NO_NUMBER = "Was this row stored? And can an exponential overflow? inf / inf is NaN."
 UNSTORED = "Which rows does each program store, and how many programs are there?"
 
@@ -68,14 +72,19 @@ def _known_slip(case: Case, got: Any, want: Any, tolerance: tuple[float, float])
         return ""
     if got.isnan().any():
         if "buffer" in case:
-            return BESIDE
+            return OF_ITS_OWN if "values" in case else BESIDE
         blind = _blind_rows(want.shape[1], inputs(case)[1].shape[1], case["causal"])
         lost = got.isnan().any(3).any(2).any(0).nonzero().max()
         return NO_KEY if lost < blind else NO_NUMBER
+    if not bool(got.any()) and _largest(*(part.double() for part in inputs(case)[:2]), case["causal"]).max() < VERY_LOW:
+        return LOW
     for hint, value in _slips(case, want):
         if compare_tensor(got, value.to(got.dtype), rtol=tolerance[0], atol=tolerance[1]) is None:
             return hint
-    return ""
+    blind = _blind_rows(want.shape[1], inputs(case)[1].shape[1], case["causal"])
+    if blind and compare_tensor(got[:, blind:], want[:, blind:].to(got.dtype), rtol=tolerance[0], atol=tolerance[1]) is None:
+        return NOT_INFINITE
+    return OF_ITS_OWN if "values" in case else ""
 
 
 def _blind_rows(q_len: int, kv_len: int, causal: bool) -> int:
@@ -173,6 +182,7 @@ FLASH = Exercise(
             check=_check,
             run="flash_attention",
             bounds=flash_bounds,
+            hint=flash_hint,
             launches=True,
         ),
         Compiled(

@@ -12,13 +12,17 @@ FP16, BF16 = "float16", "bfloat16"
 
 
 def inputs(case: Case) -> tuple["Tensor", "Tensor", "Tensor"]:
-    """q, k and v as the learner's function gets them: tensors of the case, or views of the one buffer that holds all three."""
+    """q, k and v as the learner's function gets them: tensors of the case, or views of the buffer that holds all three.
+
+    With "values" in the case, v is the first and the last head of that one, where a head lies behind the other.
+    """
     if "buffer" not in case:
         return case["q"], case["k"], case["v"]
     buffer = case["buffer"].transpose(1, 2) if case["head_major"] else case["buffer"]
     q_len, kv_len, q_heads, kv_heads = case["q_len"], case["kv_len"], case["q_heads"], case["kv_heads"]
     first_v = q_heads + kv_heads
-    return buffer[:, :q_len, :q_heads], buffer[:, :kv_len, q_heads:first_v], buffer[:, :kv_len, first_v : first_v + kv_heads]
+    v = case["values"].transpose(1, 2)[:, :, :: first_v - 1] if "values" in case else buffer[:, :, first_v : first_v + kv_heads]
+    return buffer[:, :q_len, :q_heads], buffer[:, :kv_len, q_heads:first_v], v[:, :kv_len]
 
 
 def expected(case: Case) -> "Tensor":
@@ -124,7 +128,23 @@ def apart_cases(seed: int) -> list[Case]:
             "name": name, "buffer": buffer.transpose(1, 2).contiguous() if head_major else buffer, "head_major": head_major,
             "q_len": q_len, "kv_len": kv_len, "q_heads": q_heads, "kv_heads": kv_heads, "causal": causal,
         })  # fmt: skip
-    return cases
+    return [*cases, _values_elsewhere(draw, seed)]
+
+
+def _values_elsewhere(draw: Any, seed: int) -> Case:
+    """v lies in a buffer of its own and in another order than k, its heads so far apart that k's strides stay inside of it."""
+    import torch
+
+    q_len, kv_len, q_heads, kv_heads = 20, 33 + seed % 9, 2, 2
+    shape = 2, kv_len + 8, q_heads + kv_heads, 64
+    buffer, values = torch.full(shape, POISON), torch.full((2, shape[2], shape[1], 64), POISON)
+    buffer[:, :q_len, :q_heads] = torch.randn(2, q_len, q_heads, 64, generator=draw)
+    buffer[:, :kv_len, q_heads:] = torch.randn(2, kv_len, kv_heads, 64, generator=draw)
+    values[:, :: q_heads + kv_heads - 1, :kv_len] = torch.randn(2, kv_heads, kv_len, 64, generator=draw)
+    return {
+        "name": "v lies elsewhere, and in another order than k", "buffer": buffer.half(), "values": values.half(),
+        "head_major": False, "q_len": q_len, "kv_len": kv_len, "q_heads": q_heads, "kv_heads": kv_heads, "causal": False,
+    }  # fmt: skip
 
 
 def traffic_cases(seed: int) -> list[Case]:

@@ -37,6 +37,29 @@ def flash_bounds(case: Case) -> dict[str, int]:
     }
 
 
+def flash_hint(case: Case, name: str, got: float) -> str:
+    """What a count beyond its bound tells. Loaded bytes: which tiles of queries would read as much."""
+    if name != "loaded_bytes":
+        return {
+            "dot_flops": "Tiles are multiplied that nobody sees. Which is the last key that the last query of a program sees?",
+            "stored_bytes": "Each row of the result is stored once.",
+            "elementwise_flops": "Is a product computed without tl.dot, or something for every score that a row needs once?",
+        }.get(name, "")
+    from ...attention.tiles import Tile, keys_read
+
+    batch, q_len, q_heads, head_dim = case["q"].shape
+    kv_len, causal = case["k"].shape[1], case["causal"]
+    read = (got / (batch * q_heads * head_dim * case["q"].element_size()) - q_len) / 2
+    for rows in (16, 32, 64, 128):
+        if causal and read == -(-q_len // rows) * kv_len:
+            return "Every program reads all keys. Which is the last one that its last query sees?"
+        for keys in (16, 32, 64, 128):
+            tile = Tile(rows, keys, 4, 1)
+            if rows < QUERY_ROWS and read == sum(keys_read(q_len, kv_len, row, tile, causal) for row in range(0, q_len, rows)):
+                return f"Every {rows} queries read their keys anew. With twice as many in a tile it is half as often."
+    return "K and V are read once for each tile of queries, as far as the tile sees them."
+
+
 @dataclass(frozen=True, slots=True)
 class FlashTraffic:
     """Requested bytes and FLOPs of all launches, caches left out."""

@@ -87,11 +87,11 @@ def unwritten_cases(seed: int) -> list[Case]:
 
 
 def large_cases(seed: int) -> list[Case]:
-    """Scores of thousands, up and down. exp(89) is the last that float32 can hold."""
+    """Scores of thousands and more, up and down. exp(89) is the last that float32 can hold."""
     draw = _generator(seed)
     cases = []
-    for name, shift in (("scores near 10,000", 1e4), ("scores near -10,000", -1e4)):
-        case = _keys(name, 12, 5, 3, draw)
+    for shift in (10_000, -10_000, -20_000, -200_000):
+        case = _keys(f"scores near {shift:,}", 12, 5, 3, draw)
         case["m"] += shift
         cases.append(case)
     wide = _keys("scores hundreds apart", 12, 5, 3, draw, spread=300.0)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from ...grading.criteria import Case, Correct, Counted
 from ...grading.exercise import Exercise
-from .prefix_cases import collision_cases, cost_bounds, cost_cases, hit_cases, tenant_cases, whole_prompt_cases
+from .prefix_cases import collision_cases, cost_bounds, cost_cases, cost_hint, hit_cases, tenant_cases, whole_prompt_cases
 from .prefix_replay import replay
 from .prefix_room_cases import eviction_cases, fork_cases, room_cases
 
@@ -42,6 +42,7 @@ PREFIX = Exercise(
             run="play",
             observe="count",
             bounds=cost_bounds,
+            hint=cost_hint,
         ),
     ),
 )

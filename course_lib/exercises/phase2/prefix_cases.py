@@ -4,7 +4,7 @@ Prompts end in a token that nobody else has, save where it matters that a prompt
 """
 
 from ...grading.criteria import Case
-from .prefix_draw import Draw, case, served
+from .prefix_draw import Draw, case, fork_beside_a_twin, served, served_unpublished
 
 
 def hit_cases(seed: int) -> list[Case]:
@@ -94,7 +94,32 @@ def collision_cases(seed: int) -> list[Case]:
         second = [starts[i] + draw.tokens(1) for i in again]
         operations = list(served(draw, prompts + second, salts + [salts[i] for i in again]))
         cases.append(case(title, operations, 300, size, hash=kind, **{"fewer hits": True}))
-    return cases
+        cases.append(_collide_and_go(draw, kind, title))
+    return [*cases, _another_in_its_place(draw)]
+
+
+def _collide_and_go(draw: Draw, kind: str, title: str) -> Case:
+    """Texts whose names repeat come and are evicted: now and then somebody needs all four blocks."""
+    size = draw.random.choice([2, 3])
+    texts = [draw.tokens(blocks * size) for blocks in (1, 1, 2, 2, 3)]
+    operations: list[list] = []
+    for _ in range(5):
+        operations += served(draw, [text + draw.tokens(1) for text in draw.random.sample(texts, 3)])
+        operations += served_unpublished(draw, [draw.tokens(4 * size)])
+    return case(f"{title}, and evictions", operations, 4, size, hash=kind, **{"fewer hits": True})
+
+
+def _another_in_its_place(draw: Draw) -> Case:
+    """A block that was a named one's beginning is evicted, holds another text now, and is found: what followed on it is not."""
+    size = draw.random.choice([2, 3, 4])
+    operations, stays = fork_beside_a_twin(draw, text := draw.tokens(2 * size), size)
+    others = [draw.name() for _ in range(3)]
+    texts = [draw.tokens(size) for _ in others]
+    operations += [["start", name, one, ""] for name, one in zip(others, texts, strict=True)]  # the last takes what was evicted
+    operations += [["publish", others[-1]], *(["free", name] for name in others)]
+    operations += served_unpublished(draw, [texts[-1] + text[size:] + draw.tokens(1)])
+    return case("another text in a beginning's place", [*operations, ["free", stays]], 5, size, hash="forgets",
+                **{"fewer hits": True})  # fmt: skip
 
 
 COST_BLOCK, COST_TOKENS = 16, 2048
@@ -114,3 +139,11 @@ def cost_bounds(case: Case) -> dict[str, float]:
     tokens = len(case["operations"][-1][2])
     blocks = tokens // case["block_size"]
     return {"hash_calls": 2 * blocks + 2, "hashed_bytes": 64 * tokens + 256 * (blocks + 2), "tokens_looked_at": 16 * tokens}
+
+
+def cost_hint(case: Case, name: str, got: float) -> str:
+    return {
+        "hash_calls": "One call for the salt and one for each block are enough.",
+        "hashed_bytes": "Each call reads the whole beginning again. Make a name from the one before and its own block's tokens.",
+        "tokens_looked_at": "A key of tokens is hashed and compared token by token: a block's may be, a whole beginning's not.",
+    }[name]

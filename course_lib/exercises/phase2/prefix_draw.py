@@ -67,3 +67,15 @@ def served_unpublished(draw: Draw, prompts: list[list[int]]) -> Iterator[list]:
         name = draw.name()
         yield ["start", name, prompt, ""]
         yield ["free", name]
+
+
+def fork_beside_a_twin(draw: Draw, text: list[int], size: int) -> tuple[list[list], str]:
+    """-> (operations, who is left). text, two blocks, has a reader and its fork; its first block, computed twice, has a name.
+
+    Either of the two publishes and ends, and so does the twin.
+    """
+    two = [draw.name(), draw.name()]
+    twin = draw.name()
+    operations = [["start", two[0], text, ""], ["fork", *two], ["start", twin, text[:size], ""], ["publish", twin]]
+    draw.random.shuffle(two)
+    return [*operations, ["publish", two[0]], ["free", twin], ["free", two[0]]], two[1]

@@ -11,6 +11,10 @@ from typing import Any
 from ...grading.criteria import Case
 from ...grading.outcome import Mistake
 
+OPENED = "A block is opened by the first token that lies in it, not before."
+FORKS = "A fork may share the block that publish gives back. Which one does it read then? What if nobody reads the named one?"
+TRACE = "Something was refused here before. Did it leave tokens, or blocks, behind?"
+
 Cell = tuple[int, str, int, int]  # digest of salt and tokens so far, who wrote it, position, token
 
 
@@ -25,21 +29,22 @@ class Reference:
         self.texts: dict[str, tuple[list[int], str]] = {}
 
     def start(self, seq: str, tokens: list[int], salt: str = "") -> int | None:
-        from ...kvcache import OutOfBlocks
-
+        found = self.prefixes.cached_blocks(tokens, salt)
+        unread = sum(not self.pool.ref_count(block) for block in found)
+        if -(-len(tokens) // self.pool.block_size) - len(found) > self.pool.num_available - unread:
+            return None  # before anything is held: what was found is as old as it was
         match = self.prefixes.match(tokens, salt)
-        try:
-            self.tables.add(seq, len(tokens), match.blocks)
-        except OutOfBlocks:
-            self.pool.release(match.blocks)
-            return None
+        self.tables.add(seq, len(tokens), match.blocks)
         self.texts[seq] = (list(tokens), salt)
         return match.tokens
 
     def publish(self, seq: str) -> bool:
         tokens, salt = self.texts[seq]
-        for index, block in self.prefixes.insert(tokens, self.tables.blocks(seq), salt).equal:
-            self.tables.replace(seq, index, block)
+        own = self.tables.blocks(seq)
+        for index, block in self.prefixes.insert(tokens, own, salt).equal:
+            for other in self.texts:  # forks share the block that is given back
+                if own[index] in self.tables.blocks(other):
+                    self.tables.replace(other, index, block)
         return True
 
     def append(self, seq: str, tokens: list[int]) -> list[tuple[int, int]] | None:
@@ -93,6 +98,8 @@ class _World:
         self.reference = Reference(self.blocks, self.size)
         self.tables: dict[str, list[int]] = {}
         self.memory: dict[int, Cell] = {}
+        self.refused: set[str] = set()  # sequences of which something was refused, as it had to be
+        self.forked = False
 
     def step(self, operation: list, record: dict) -> Mistake | None:
         name, seq, *rest = operation
@@ -100,18 +107,20 @@ class _World:
         room = f"{self.reference.pool.num_free} blocks free and {self.reference.pool.num_cached} cached"
         expected = getattr(self.reference, name)(seq, *rest)
         self.tables.update(record["tables"])
-        if mistake := self._refusal(record["refused"], expected is None, name, room):
+        if mistake := self._refusal(record["refused"], expected is None, operation, room):
             return mistake
         if name == "free":
             del self.tables[seq]
         if mistake := self._well_formed():
             return mistake
         if expected is None:
+            self.refused.add(seq)
             return self._everybody_reads_right(name, seq)
         if name == "start":
             if mistake := self._hit(record["result"], expected, len(rest[0])):
                 return mistake
             self._write(seq, record["result"])
+        self.forked = self.forked or name == "fork"
         if name == "append":
             if mistake := self._copies(record["result"], seq, before, length):
                 return mistake
@@ -120,14 +129,16 @@ class _World:
             self._write(seq, length)
         return self._everybody_reads_right(name, seq)
 
-    def _refusal(self, refused: bool, must: bool, name: str, room: str) -> Mistake | None:
+    def _refusal(self, refused: bool, must: bool, operation: list, room: str) -> Mistake | None:
+        name, seq, *_ = operation
         if refused == must:
             return None
         if must:
             hint = "A cached block that this very request reads is not there to be evicted." if name == "start" else ""
             return Mistake(f"got its blocks, with {room}: too few", hint or "A copy needs a block as well.")
         if name == "append":
-            return Mistake(f"raised MemoryError, with {room}: enough", "When does another token need a block, and when a copy?")
+            hint = TRACE if seq in self.refused else "When does another token need a block, and when a copy?"
+            return Mistake(f"raised MemoryError, with {room}: enough", hint)
         hint = ("Blocks that nobody reads can be evicted. Does every block come back when its last reader has gone, and does "
                 "publish give back what two computed twice?")  # fmt: skip
         return Mistake(f"raised MemoryError, with {room}: enough", hint)
@@ -144,7 +155,7 @@ class _World:
             if len(table) != needed:
                 tokens = len(self.reference.texts[seq][0])
                 return Mistake(f"table({seq!r}) has {len(table)} blocks; {tokens} tokens in blocks of {self.size} need {needed}",
-                               "A block is opened by the first token that lies in it, not before.")  # fmt: skip
+                               TRACE if seq in self.refused else OPENED)
             if len(set(table)) < needed or not all(0 <= block < self.blocks for block in table):
                 return Mistake(f"table({seq!r}) is {table[:40]}: each block once, and from 0 to {self.blocks - 1}",
                                "Was a block handed out twice, or taken for another because of its name?")  # fmt: skip
@@ -155,16 +166,24 @@ class _World:
 
         if type(got) is not int or got < 0:
             return Mistake(f"expected the number of tokens that were found, got {describe(got)}")
-        if got == expected or (self.fewer and got < expected and not got % self.size):
+        evicted = self.reference.prefixes.stats.evicted_blocks
+        most = tokens - 1 if evicted else expected  # who names fewer blocks evicts others: the memory shows what lies there
+        if got == expected or (self.fewer and got <= most and not got % self.size):
             return None
         said = f"found {got} tokens of {tokens}, expected {expected}"
-        if got and got * self.size == expected:
+        if got % self.size and got * self.size == expected:
             return Mistake(said, "Hits are counted in tokens, not in blocks.")
         if got >= tokens:
             return Mistake(said, "The next token's logits need a query. Who computes it, when everything is found?")
+        if self.forked and not evicted:
+            return Mistake(said, FORKS)
         if got > expected and self.fewer:
             return Mistake(said, "Two contents have one name here. What can be compared beside it?")
-        if got < expected and self.reference.prefixes.stats.evicted_blocks:
+        if evicted and self.refused:
+            return Mistake(said, "Which blocks had been without a reader for longest? What is refused leaves that as it was.")
+        if got < expected and self.refused:
+            return Mistake(said, "What is refused leaves everything as it was: is all still cached that was?")
+        if got < expected and evicted:
             return Mistake(said, "Which of the blocks had been without a reader for longest? And did as few go as had to?")
         if got > expected:
             return Mistake(said, "Is it published, not evicted, and full? Does all before it agree, the salt included?")

@@ -4,7 +4,7 @@ Prompts end in a token that nobody else has, so that none is found as a whole.
 """
 
 from ...grading.criteria import Case
-from .prefix_draw import Draw, Run, case, served, served_unpublished
+from .prefix_draw import Draw, Run, case, fork_beside_a_twin, served, served_unpublished
 
 
 def fork_cases(seed: int) -> list[Case]:
@@ -57,7 +57,8 @@ def _many_branches(draw: Draw, size: int) -> Case:
 def eviction_cases(seed: int) -> list[Case]:
     draw = Draw(seed)
     size = draw.random.choice([2, 3, 4])
-    makers = (_oldest_first, _last_block_first, _what_it_reads_stays, _a_reader_stays, _mixed_evictions)
+    makers = (_oldest_first, _last_block_first, _what_it_reads_stays, _a_reader_stays, _a_fork_goes_along, _refused_start,
+              _mixed_evictions)  # fmt: skip
     return [make(draw, size) for make in makers]
 
 
@@ -103,6 +104,13 @@ def _a_reader_stays(draw: Draw, size: int) -> Case:
     return case("a running sequence keeps its blocks", operations, 9, size)
 
 
+def _a_fork_goes_along(draw: Draw, size: int) -> Case:
+    """Its first block was computed twice; one of two who share it publishes, and the other one stays."""
+    operations, stays = fork_beside_a_twin(draw, text := draw.tokens(2 * size), size)
+    operations += served_unpublished(draw, [draw.tokens(3 * size), text + draw.tokens(1)])
+    return case("a fork that has not published", [*operations, ["free", stays]], 5, size)
+
+
 def _mixed_evictions(draw: Draw, size: int) -> Case:
     """Prompts of a few families in a pool that holds half of them. Nothing is refused."""
     families, live, run = [draw.tokens(4 * size) for _ in range(6)], [], Run(16, size)
@@ -122,7 +130,8 @@ def _mixed_evictions(draw: Draw, size: int) -> Case:
 def room_cases(seed: int) -> list[Case]:
     draw = Draw(seed)
     size = draw.random.choice([2, 3, 4])
-    return [_too_large(draw, size), _own_beginning(draw, size), _no_room_for_a_copy(draw, size), _nothing_leaks(draw, size)]
+    makers = (_too_large, _own_beginning, _no_room_for_a_copy, _nothing_leaks, _refused_append)
+    return [make(draw, size) for make in makers]
 
 
 def _too_large(draw: Draw, size: int) -> Case:
@@ -153,6 +162,27 @@ def _no_room_for_a_copy(draw: Draw, size: int) -> Case:
                   ["append", a, draw.tokens(size)], ["free", b], ["append", a, draw.tokens(1)], ["free", a],
                   ["start", b, draw.tokens(3 * size), ""]]  # fmt: skip
     return case("no room for a copy", operations, 3, size)
+
+
+def _refused_start(draw: Draw, size: int) -> Case:
+    """What a refused start had found is as long without a reader as before, and goes first."""
+    old, younger = draw.tokens(2 * size), draw.tokens(size)
+    reader, late = draw.name(), draw.name()
+    operations = list(served(draw, [old, younger]))
+    operations += [["start", reader, draw.tokens(2 * size), ""]]  # 6 blocks: 2 read, 3 cached, 1 free
+    operations += [["start", late, old + draw.tokens(2 * size + 1), ""]]  # 3 blocks wanted, 2 to be had
+    operations += served_unpublished(draw, [draw.tokens(size + 1), old + draw.tokens(1), younger + draw.tokens(1)])
+    return case("a refused start is forgotten", [*operations, ["free", reader]], 6, size)
+
+
+def _refused_append(draw: Draw, size: int) -> Case:
+    """An append that cannot be served evicts nothing."""
+    text, reader = draw.tokens(2 * size), draw.name()
+    operations = list(served(draw, [text]))
+    operations += [["start", reader, draw.tokens(size), ""]]  # 4 blocks: 1 read, 2 cached, 1 free
+    operations += [["append", reader, draw.tokens(4 * size)]]
+    operations += served_unpublished(draw, [text + draw.tokens(1)])
+    return case("a refused append is forgotten", [*operations, ["free", reader]], 4, size)
 
 
 def _nothing_leaks(draw: Draw, size: int) -> Case:

@@ -15,6 +15,8 @@ TOLERANCE = 1e-4  # float32 over at most 50 keys
 EXPONENT = 1e-6  # of a score's size: it is rounded as a sum of products is, and exp makes a relative error of that
 NAMES = {"q_bytes": "Q", "kv_bytes": "K and V", "stored_bytes": "what is stored"}
 NO_KEY = "What is -inf - (-inf), and which queries see no key in a tile, or none at all?"
+ZERO_BY_ZERO = "This row has no key: l is 0. What is 0 / 0?"
+ROUNDED = "These are the right values, rounded to bfloat16. Store them as float32; the memory counts 2 bytes all the same."
 AXES = {"out": "[query, head, d]", "lse": "[head, query]"}
 
 
@@ -36,14 +38,26 @@ def _check_values(case: Case, output: Any) -> Mistake | None:
     within = TOLERANCE + EXPONENT * float(lse.nan_to_num(neginf=0.0).abs().max())
     for name, got, want in (("out", output["out"], out[0]), ("lse", output["lse"], lse[0])):
         if mistake := compare_tensor(got, want.float(), rtol=within, atol=within):
-            hint = NO_KEY if got.isnan().any() else _known_slip(case, name, got)
+            hint = _why_nan(name, output, lse[0]) if got.isnan().any() else _known_slip(case, name, got, want)
             return Mistake(f"{name} {AXES[name]}: {mistake.reason}", hint or mistake.hint)
     return None
 
 
-def _known_slip(case: Case, name: str, got: Any) -> str:
+def _why_nan(name: str, output: Any, lse: Any) -> str:
+    """0 / 0 where rows without a key, and they alone, have a NaN beside the right lse."""
+    import torch
+
+    if name == "lse":
+        return NO_KEY
+    rows = output["out"].isnan().any(2).T  # [head, query]
+    return ZERO_BY_ZERO if ((lse[rows] == -torch.inf) & (output["lse"][rows] == -torch.inf)).all() else NO_KEY
+
+
+def _known_slip(case: Case, name: str, got: Any, want: Any) -> str:
     from ...grading.compare import compare_tensor
 
+    if compare_tensor(got, want.bfloat16().float(), rtol=2.0**-8, atol=TOLERANCE) is None and (got == got.bfloat16()).all():
+        return ROUNDED
     for hint, (out, lse) in _slips(case):
         slip = out[0] if name == "out" else lse[0]
         if compare_tensor(got, slip.float(), rtol=TOLERANCE, atol=TOLERANCE) is None:
@@ -59,7 +73,9 @@ def _slips(case: Case) -> Iterator[tuple[str, Any]]:
 
     q, k, v = (case[name][None] for name in "qkv")
     causal, heads, kv_heads = case["causal"], q.shape[2], k.shape[2]
-    yield "The scores are q k / sqrt(head_dim). Is the root there?", attention_reference(q, k, v, causal=causal, scale=1.0)
+    for scale in (1.0, 1 / q.shape[3]):
+        slip = attention_reference(q, k, v, causal=causal, scale=scale)
+        yield "The scores are q k / sqrt(head_dim). Is the root there?", slip
     if causal:
         yield "Keys behind a query are seen. Where is the mask?", _without_mask(case)
         short = k.shape[1] < q.shape[1]
@@ -126,7 +142,8 @@ def _check_prediction(case: Case, output: Any) -> Mistake | None:
 def _slip_of_bytes(case: Case, name: str, predicted: int, count: int) -> str:
     (q_len, q_heads, head_dim), (kv_len, kv_heads, _) = case["q"].shape, case["k"].shape
     if predicted == least(case)[name]:
-        return "The prediction is what this walk takes. What does your walk do besides?"
+        beside = "do besides" if count > predicted else "leave out"
+        return f"The prediction is what this walk takes. What does your walk {beside}?"
     if name == "stored_bytes":
         without_lse = predicted == count - 4 * q_heads * q_len
         return "lse is stored as well, 4 bytes for each query of each head." if without_lse else ""
@@ -141,8 +158,25 @@ def _slip_of_bytes(case: Case, name: str, predicted: int, count: int) -> str:
             each_key * kv_len: "Tiles of keys that no query of a tile sees are not read.",
             each_key * tiles * case["tile_k"]: "The last tile is as long as there are keys.",
         }
-        return hints.get(predicted, "")
+        return hints.get(predicted, "") or _slip_of_reach(case, predicted)
     return ""
+
+
+def _slip_of_reach(case: Case, predicted: int) -> str:
+    """The keys that a walk reaches, with one of their bounds, or the whole tiles, forgotten."""
+    (q_len, q_heads, head_dim), kv_len, tile_k = case["q"].shape, case["k"].shape[0], case["tile_k"]
+    if not case["causal"]:
+        return ""
+    each_key = q_heads * 2 * head_dim * case["q"].element_size()
+    seen = [min(row + case["tile_q"], q_len) + kv_len - q_len for row in range(0, q_len, case["tile_q"])]
+    whole = [-(-keys // tile_k) * tile_k for keys in seen]
+    hints = {  # of two that come to the same, the later one
+        sum(whole): "How far does a walk reach at least, how far at most? From 0 to kv_len.",
+        sum(max(keys, 0) for keys in whole): "The last tile is as long as there are keys: cut the reach off at kv_len.",
+        sum(min(keys, kv_len) for keys in whole): "A tile of queries that sees no key reaches 0 keys, not fewer.",
+        sum(max(keys, 0) for keys in seen): "A tile that the line cuts is read whole.",
+    }
+    return hints.get(predicted // each_key, "") if predicted % each_key == 0 else ""
 
 
 def _check_traffic(case: Case, output: Any) -> Mistake | None:
@@ -162,7 +196,8 @@ def _hint_of_traffic(case: Case, name: str, got: int, most: int) -> str:
     if name == "stored_bytes":
         return "A tile of the output is stored once, after the walk. Queries without a key have a result too."
     if got < most:
-        return "Was a tile left out? Or kept for another tile of queries, or for another head? Nothing is kept."
+        cut = " Or read only in part? A tile that the line cuts is read whole." if case["causal"] else ""
+        return f"Was a tile left out? Or kept for another tile of queries, or for another head? Nothing is kept.{cut}"
     return "Which tiles of keys does no query of the tile see?" if case["causal"] else "A tile of queries reads each key once."
 
 
@@ -194,7 +229,7 @@ TILED = Exercise(
     title="Tiled attention: predict the bytes, then count them",
     entry="tiled_attention",
     params=("memory", "shape", "tile_q", "tile_k"),
-    returns="nothing: memory.store takes the results",
+    returns="memory.store takes the results",
     runner="phase2_tiled",
     criteria=(
         _correct("result", "tiles of any size give the output and the log-sum-exp of softmax", 2.0, result_cases),

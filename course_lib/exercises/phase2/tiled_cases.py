@@ -42,12 +42,15 @@ def result_cases(seed: int) -> list[Case]:
 
 
 def causal_cases(seed: int) -> list[Case]:
+    """In the last two a tile of keys is seen by one query, of which it holds one key; weights are alike, so that each counts."""
     odd = 21 + seed % 9
     return _cases(seed, [
         (f"{odd} queries and keys, tiles of 8 x 4", odd, odd, 1, 1, 16, 8, 4, True, 3),
         ("24 queries and keys, tiles of 4 x 16", 24, 24, 2, 2, 8, 4, 16, True, 3),
         ("the last 6 of 30 tokens", 6, 30, 1, 1, 16, 4, 8, True, 3),
         ("more queries than keys: the first see none", 30, 12, 1, 1, 16, 4, 8, True, 3),
+        ("17 queries and keys, tiles of 8 x 8: one key in the last tile", 17, 17, 1, 1, 16, 8, 8, True, 0.3),
+        ("the last 9 of 33 tokens, tiles of 4 x 16", 9, 33, 1, 1, 16, 4, 16, True, 0.3),
     ])  # fmt: skip
 
 
@@ -67,4 +70,5 @@ def traffic_cases(seed: int) -> list[Case]:
         (f"{odd} queries, {odd + 6} keys, causal, 4 heads on 2, tiles of 16 x 8", odd, odd + 6, 4, 2, 8, 16, 8, True, 3),
         ("21 queries, 43 keys, 6 heads on 2, tiles of 8 x 16", 21, 43, 6, 2, 8, 8, 16, False, 3),
         ("30 queries, 13 keys, causal, tiles of 4 x 8", 30, 13, 1, 1, 8, 4, 8, True, 3),
+        ("17 queries and keys, causal, tiles of 8 x 8", 17, 17, 1, 1, 16, 8, 8, True, 3),
     ])  # fmt: skip

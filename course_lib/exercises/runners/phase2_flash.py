@@ -21,12 +21,14 @@ def flash_attention(entry: Any, case: dict) -> Any:
 
 
 def flash_views(entry: Any, case: dict) -> Any:
-    """q, k and v are views of one buffer: heads of q, of k, of v, one behind the other."""
+    """q, k and v are views of one buffer: heads of q, of k, of v, one behind the other. Or v is one of a buffer of its own."""
     if torch.cuda.is_available():
-        case["buffer"] = case["buffer"].cuda()
+        case.update({name: case[name].cuda() for name in ("buffer", "values") if name in case})
     buffer = case["buffer"].transpose(1, 2) if case["head_major"] else case["buffer"]
     q_heads, kv_heads = case["q_heads"], case["kv_heads"]
-    q, k, v = buffer.split([q_heads, kv_heads, kv_heads], dim=2)
+    q, k, v = buffer[:, :, :q_heads], buffer[:, :, q_heads:][:, :, :kv_heads], buffer[:, :, q_heads + kv_heads :]
+    if "values" in case:
+        v = case["values"].transpose(1, 2)[:, :, :: q_heads + kv_heads - 1]
     return entry(q[:, : case["q_len"]], k[:, : case["kv_len"]], v[:, : case["kv_len"]], case["causal"])
 
 

@@ -17,7 +17,8 @@ def merge_in_groups(entry: Any, case: dict) -> Any:
     merged = []
     for group in case["groups"]:
         result = entry(case["m"][group], case["l"][group], case["acc"][group])
-        if not (isinstance(result, tuple) and len(result) == 3 and all(isinstance(part, torch.Tensor) for part in result)):
+        three = isinstance(result, (tuple, list)) and len(result) == 3
+        if not (three and all(isinstance(part, torch.Tensor) for part in result)):
             return result
         merged.append(result)
     if any(a.shape != b.shape for result in merged for a, b in zip(result, merged[0], strict=True)):

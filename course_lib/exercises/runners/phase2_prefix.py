@@ -19,7 +19,7 @@ def play(entry: Any, case: dict) -> list[dict]:
     Whoever refuses what they need not will stumble over the sequence later: then the records end with {"raised": what}, and the
     refusal before it is what the learner hears of.
     """
-    cache = entry(case["num_blocks"], case["block_size"], _hash_function(case["hash"]))
+    cache = _made(entry(case["num_blocks"], case["block_size"], _hash_function(case["hash"])))
     known: dict[str, Any] = {}
     steps: list[dict] = []
     for operation, seq, *rest in case["operations"]:
@@ -75,11 +75,19 @@ def count(entry: Any, case: dict) -> dict:
             counted["tokens_looked_at"] += 1
             return int.__ne__(self, other)
 
-    cache = entry(case["num_blocks"], case["block_size"], counting)
+    cache = _made(entry(case["num_blocks"], case["block_size"], counting))
     for operation, seq, *rest in case["operations"]:
         counted.update(dict.fromkeys(counted, 0))
         getattr(cache, operation)(seq, *_own(rest, Token))
     return {"counts": dict(counted)}
+
+
+def _made(cache: Any) -> Any:
+    if cache is None:
+        raise TypeError("make_cache returned None; its last line returns the object: return Cache()")
+    if isinstance(cache, type):
+        raise TypeError(f"make_cache returned the class {cache.__name__}, not an object of it: return {cache.__name__}()")
+    return cache
 
 
 def _own(arguments: list, kind: Callable[[int], int] = int) -> list:

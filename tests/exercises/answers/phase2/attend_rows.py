@@ -190,6 +190,45 @@ def tail_apart(scores, values):
     return result[0], result[1]
 
 
+def a_fold_of_lanes(scores, values):
+    """Every key is a partial (s, 1, v): lanes fold theirs with one function, and tl.reduce folds the lanes with the same one."""
+    import triton
+    import triton.language as tl
+
+    @triton.jit
+    def join(ma, la, aa, mb, lb, ab):
+        m = tl.maximum(ma, mb)
+        reference = tl.maximum(m, -3.0e38)
+        fa = tl.exp(ma - reference)
+        fb = tl.exp(mb - reference)
+        return m, la * fa + lb * fb, aa * fa + ab * fb
+
+    @triton.jit
+    def fold_kernel(s_ptr, v_ptr, result_ptr, rows, n, stride, LANES: tl.constexpr):
+        r = tl.program_id(0)
+        line = s_ptr + tl.cast(r, tl.int64) * stride
+        m = tl.full((LANES,), float("-inf"), tl.float32)
+        l = tl.zeros((LANES,), tl.float32)
+        a = tl.zeros((LANES,), tl.float32)
+        for step in range(tl.cdiv(n, LANES)):
+            j = step * LANES + tl.arange(0, LANES)
+            s = tl.load(line + j, mask=j < n, other=float("-inf")).to(tl.float32)
+            seen = s > float("-inf")
+            v = tl.load(v_ptr + j, mask=seen, other=0.0).to(tl.float32)
+            m, l, a = join(m, l, a, s, tl.where(seen, 1.0, 0.0), v)
+        m, l, a = tl.reduce((m, l, a), 0, join)
+        none = l == 0.0
+        l = l + tl.where(none, 1.0, 0.0)
+        tl.store(result_ptr + r, a / l)
+        tl.store(result_ptr + rows + r, tl.where(none, m, m + tl.log(l)))
+
+    values = values.contiguous()  # it is, so that this copies nothing
+    result = torch.empty((2, scores.size(0)), dtype=torch.float32, device=scores.device)
+    sizes = (scores.size(0), scores.size(1), scores.stride(0))
+    fold_kernel[(scores.size(0),)](scores, values, result, *sizes, LANES=1024, num_warps=4)
+    return result[0], result[1]
+
+
 def three_passes(scores, values):
     """Right, but each score is loaded three times: for the maximum, the sum, the weighted values."""
     import triton
@@ -280,6 +319,22 @@ IN_TORCH = """scores = scores.float()
     lse = torch.logsumexp(scores, 1)
     weights = torch.exp(scores - torch.where(lse == -torch.inf, 0.0, lse)[:, None])
     return torch.where(weights > 0, weights * values.float(), 0.0).sum(1), lse"""
+GUARD = 'tl.where(larger == float("-inf"), 0.0, larger)'
+base_from_ten_thousand_down = change("base_from_ten_thousand_down", (GUARD, "tl.maximum(larger, -14427.0)"))
+base_from_a_hundred_thousand_down = change("base_from_a_hundred_thousand_down", (GUARD, "tl.maximum(larger, -144270.0)"))
+lse_in_two_bases = change("lse_in_two_bases", (LSE, "m + tl.log(tl.where(some, l, 1.0))"))
+ROW_LENGTH = "rows, n = scores.shape"
+clones = change("clones", (ROW_LENGTH, f"scores, values = scores.clone(), values.clone()\n    {ROW_LENGTH}"))
+makes_contiguous = change("makes_contiguous", (ROW_LENGTH, f"scores = scores.contiguous()\n    {ROW_LENGTH}"))
+converts = change("converts", (ROW_LENGTH, f"scores, values = scores.float(), values.float()\n    {ROW_LENGTH}"))
+sums_in_the_dtype = change(
+    "sums_in_the_dtype",
+    ('mask=live, other=0.0).to(tl.float32)', "mask=live, other=0.0)"),
+    ("p = tl.exp2(s - base)", "p = tl.exp2(s - base).to(v.dtype)"),
+    ("l = l * old + tl.sum(p, 0)", "l = (l * old + tl.sum(p, 0)).to(tl.float32)"),
+    ("acc = acc * old + tl.sum(tl.where(p > 0, p * v, 0.0), 0)",
+     "acc = (acc * old + tl.sum(tl.where(p > 0, p * v, 0.0).to(v.dtype), 0)).to(tl.float32)"),
+)  # fmt: skip
 dummy_kernel = change("dummy_kernel", ("return out, lse", IN_TORCH))
 
 # each of the others costs a process for its launches: tests/exercises/test_attend_rows_answers.py judges them together
@@ -296,6 +351,13 @@ MORE_WRONG = [
     (maximum_of_the_block, {"masked keys"}),
     (starts_at_zero, {"large scores"}),
     (without_maximum, {"large scores"}),
+    (base_from_ten_thousand_down, {"large scores"}),
+    (base_from_a_hundred_thousand_down, {"large scores"}),
+    (lse_in_two_bases, ALL),
+    (clones, ALL),
+    (makes_contiguous, {"rows apart"}),
+    (converts, {"rows", "masked keys", "large scores", "traffic", "compiled"}),
+    (sums_in_the_dtype, {"rows", "masked keys", "traffic", "compiled"}),
     (zero_times_nan, {"masked keys"}),
     (empty_is_nan, {"masked keys"}),
     (pads_with_zero, SHORT),
@@ -310,4 +372,4 @@ MORE_WRONG = [
     (results_in_the_dtype, {"rows", "masked keys", "large scores", "compiled"}),
 ]
 RIGHT = [by_rows, several_rows_a_program]
-MORE_RIGHT = [a_state_for_each_lane, parts_of_a_row, tail_apart]
+MORE_RIGHT = [a_state_for_each_lane, parts_of_a_row, tail_apart, a_fold_of_lanes]

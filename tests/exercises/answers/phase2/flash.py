@@ -343,6 +343,8 @@ scale_of_64 = change("scale_of_64", (SCALE, "64**-0.5 * 1.4426950408889634"))
 not_divided = change("not_divided", (DIVIDED, "acc"))
 rows_side_by_side = change("rows_side_by_side", ("keys[:, None] * k_row + dims", "keys[:, None] * D * (heads // group) + dims"))
 all_keys_read = change("all_keys_read", (END, "kv_len"))
+v_lies_like_k = change("v_lies_like_k", ("for tensor in (q, k, v, out)", "for tensor in (q, k, k, out)"))
+v_rows_like_k = change("v_rows_like_k", ("keys[:, None] * v_row + dims", "keys[:, None] * k_row + dims"))
 small_tiles = change("small_tiles", (GRID, "(triton.cdiv(q_len, 32), batch * heads)"), (TILES, "BM=32, BN=64, CAUSAL=causal"))
 v_of_any_row = change("v_of_any_row", ("tl.load(value_at, live[:, None], 0.0)", "tl.load(value_at)"))
 stores_any_row = change("stores_any_row", ("(rows < q_len)[:, None])\n\n", "(rows < q_len + BM)[:, None])\n\n"))
@@ -382,10 +384,12 @@ MORE_WRONG = [
     (another_head_map, {"heads"}),
     (not_divided, ALL),
     (rows_side_by_side, {"rows apart"}),
+    (v_lies_like_k, {"rows apart"}),
     (small_tiles, {"traffic"}),
     (no_tensor_cores, {"compiled"}),
 ]
 REST_WRONG = [  # judged on a GPU, where that takes a moment each
+    (v_rows_like_k, {"rows apart"}),
     (dummy_kernel, ALL),
     (tail_unmasked, {"lengths", "scores", "rows apart", "traffic"}),
     (first_sequence, {"lengths", "heads", "rows apart"}),

@@ -78,6 +78,22 @@ def two_at_a_time(m, l, acc):
     return states[0]
 
 
+def a_fold_of_cleaned_parts(m, l, acc):
+    """Right: part by part, l and acc riding side by side in one tensor; nan_to_num for -inf - -inf, and a list comes back."""
+    parts, rows = m.shape
+    state_m = m.new_full((rows,), float("-inf"))
+    sums = acc.new_zeros(rows, 1 + acc.shape[2])
+    for i in range(parts):
+        seen = m[i].isneginf().logical_not()
+        piece = torch.cat((l[i].unsqueeze(1), acc[i]), dim=1).masked_fill(~seen.unsqueeze(1), 0)
+        new_m = torch.maximum(state_m, m[i])
+        old = (state_m - new_m).nan_to_num(nan=0.0).exp()
+        young = (m[i] - new_m).nan_to_num(nan=0.0).exp()
+        sums = sums * old.unsqueeze(1) + piece * young.unsqueeze(1)
+        state_m = new_m
+    return [state_m, sums[:, 0], sums[:, 1:]]
+
+
 TOTAL = "torch.where(weight > 0, weight * l, 0.0).sum(0)"
 MERGED = "torch.where(weight[..., None] > 0, weight[..., None] * acc, 0.0).sum(0)"
 WEIGHT = "torch.where(m == -torch.inf, 0.0, torch.exp(m - largest))"
@@ -116,6 +132,11 @@ WRONG = [
     (change("weights_l_but_not_acc_of_dead", (TOTAL, "(weight * l).sum(0)")), {UNWRITTEN}),
     (change("a_finite_mask", ("largest = m.amax(0)", "m = m.clamp(min=-1e4)\n    largest = m.amax(0)")),
      {EMPTY, UNWRITTEN, LARGE}),
+    (change("base_from_ten_thousand_down", (WEIGHT, "torch.exp(m - largest.clamp(min=-1e4))")), {LARGE}),
+    (change("base_from_a_hundred_thousand_down", (WEIGHT, "torch.exp(m - largest.clamp(min=-1e5))")), {LARGE}),
+    (change("in_double",
+            ("largest = m.amax(0)", "m, l, acc = m.double(), l.double(), acc.double()\n    largest = m.amax(0)")), ALL),
+    (change("cleans_its_inputs", ("largest = m.amax(0)", "l[m == -torch.inf] = 0\n    largest = m.amax(0)")), {EMPTY, UNWRITTEN}),
     (change("zero_as_the_least_maximum", ("m.amax(0)", "m.amax(0).clamp(min=0.0)")), ALL - {GROUPS}),
     (change("transposed", ("return largest, total, merged", "return largest, total, merged.mT.contiguous()")), ALL),
     (change("in_another_order", ("return largest, total, merged", "return total, largest, merged")), ALL),
@@ -123,4 +144,4 @@ WRONG = [
     (change("base_two", ("torch.exp(m - largest)", "torch.exp2(m - largest)")), ALL),
     (change("in_half", (MERGED, "torch.where(weight[..., None] > 0, weight[..., None] * acc, 0.0).half().sum(0).float()")), ALL),
 ]  # fmt: skip
-RIGHT = [all_at_once, one_after_the_other, row_by_row, in_double_by_softmax, two_at_a_time]
+RIGHT = [all_at_once, one_after_the_other, row_by_row, in_double_by_softmax, two_at_a_time, a_fold_of_cleaned_parts]

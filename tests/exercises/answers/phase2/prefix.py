@@ -53,9 +53,11 @@ def as_a_tree(num_blocks, block_size, hash_function):
                     own.above, own.tokens = above, part
                     self.named.append(own)
                 elif there is not own:
-                    there.readers += 1
-                    one["nodes"][i] = there
-                    self.leave(own)
+                    for other in self.held.values():
+                        if own in other["nodes"]:
+                            there.readers += 1
+                            other["nodes"][i] = there
+                            self.leave(own)
                 above = there
 
         def append(self, seq, tokens):
@@ -168,7 +170,9 @@ def counting_from_the_tables(num_blocks, block_size, hash_function):
                     self.entries[name].append((table[i], before, salt, part))
                     self.name_of[table[i]] = name
                 else:
-                    table[i] = known
+                    own = table[i]
+                    for other in self.tables.values():
+                        other[:] = [known if block == own else block for block in other]
                 before = table[i]
 
         def append(self, seq, tokens):
@@ -274,9 +278,11 @@ def with_whole_classes(num_blocks, block_size, hash_function):
                     part = one["tokens"][i * block_size : (i + 1) * block_size]
                     self.described.setdefault(own, (one["salt"], i, before, part))
                 elif self.same(there, one["tokens"], one["salt"], i, before):
-                    self.hold(there)
-                    self.drop(own)
-                    one["table"][i] = there
+                    for other in self.seqs.values():
+                        if own in other["table"]:
+                            self.hold(there)
+                            other["table"][i] = there
+                            self.drop(own)
                 else:
                     return
                 before = one["table"][i]
@@ -389,9 +395,10 @@ def from_functions(num_blocks, block_size, hash_function):
             if about[theirs] != (link, above, part):
                 break
             if theirs != mine:
-                retain(theirs)
-                one.blocks[i] = theirs
-                release(mine)
+                for other in [other for other in tables.values() if mine in other.blocks]:
+                    retain(theirs)
+                    other.blocks[i] = theirs
+                    release(mine)
             above = ("block", theirs)
 
     def append(seq, tokens):
@@ -426,6 +433,113 @@ def from_functions(num_blocks, block_size, hash_function):
     return SimpleNamespace(start=start, publish=publish, append=append, fork=fork, free=free, table=table)
 
 
+def as_keys_of_bytes(num_blocks, block_size, hash_function):
+    """Right: a tree by the bytes of each block that outlives what is evicted from it, no queue: blocks are sorted when needed."""
+    import array
+    import itertools
+
+    class Node:
+        def __init__(self, parent, key):
+            self.parent, self.key, self.kids = parent, key, {}
+            self.block = None  # None: nothing published, or evicted
+
+    class Block:
+        def __init__(self, number):
+            self.number, self.users, self.node, self.left_at = number, 0, None, -1
+
+    pool = [Block(i) for i in range(num_blocks)]
+    roots, seqs, clock = {}, {}, itertools.count()
+
+    def claim(n):
+        # unnamed ones first, then by the time at which the last reader left
+        ready = sorted((b for b in pool if b.users == 0), key=lambda b: (b.node is not None, b.left_at))
+        if n > len(ready):
+            raise MemoryError(n)
+        for b in ready[:n]:
+            if b.node is not None:
+                drop(b)
+            b.users = 1
+        return ready[:n]
+
+    def drop(b):
+        node, b.node = b.node, None
+        node.block = None
+        while node.parent is not None and node.block is None and not node.kids:
+            del node.parent.kids[node.key]
+            node = node.parent
+
+    def leave(b):
+        b.users -= 1
+        b.left_at = next(clock)
+
+    def keys(tokens):
+        starts = range(0, len(tokens) - block_size + 1, block_size)
+        return [array.array("q", tokens[i : i + block_size]).tobytes() for i in starts]
+
+    class Tree:
+        def table(self, seq):
+            return [b.number for b in seqs[seq]["blocks"]]
+
+        def start(self, seq, tokens, salt=""):
+            node, hit = roots.get(salt), []
+            for key in keys(tokens[:-1]):
+                node = node and node.kids.get(key)
+                if node is None or node.block is None:
+                    break
+                hit.append(node.block)
+            for b in hit:
+                b.users += 1
+            try:
+                new = claim(-(-len(tokens) // block_size) - len(hit))
+            except MemoryError:
+                for b in hit:
+                    b.users -= 1  # left_at stays as it was
+                raise
+            seqs[seq] = {"tokens": list(tokens), "salt": salt, "blocks": hit + new}
+            return len(hit) * block_size
+
+        def publish(self, seq):
+            s = seqs[seq]
+            node = roots.setdefault(s["salt"], Node(None, None))
+            for i, key in enumerate(keys(s["tokens"])):
+                node = node.kids.setdefault(key, Node(node, key))
+                mine = s["blocks"][i]
+                if node.block is None:
+                    node.block, mine.node = mine, node
+                elif node.block is not mine:
+                    for other in seqs.values():
+                        if mine in other["blocks"]:
+                            node.block.users += 1
+                            other["blocks"][i] = node.block
+                            leave(mine)
+
+        def append(self, seq, tokens):
+            s = seqs[seq]
+            total = len(s["tokens"]) + len(tokens)
+            last = s["blocks"][-1]
+            shared = len(s["tokens"]) % block_size > 0 and last.users > 1
+            new = claim(-(-total // block_size) - len(s["blocks"]) + shared)
+            s["tokens"].extend(tokens)
+            if not shared:
+                s["blocks"] += new
+                return []
+            s["blocks"][-1:] = new
+            leave(last)
+            return [(last.number, new[0].number)]
+
+        def fork(self, parent, child):
+            s = seqs[parent]
+            for b in s["blocks"]:
+                b.users += 1
+            seqs[child] = {"tokens": s["tokens"][:], "salt": s["salt"], "blocks": s["blocks"][:]}
+
+        def free(self, seq):
+            for b in seqs.pop(seq)["blocks"][::-1]:
+                leave(b)
+
+    return Tree()
+
+
 def change(name, *changes):
     return spoiled(with_a_chain, name, *changes)
 
@@ -438,7 +552,21 @@ LOOK_UP = "found, before = [], salt"
 PUBLISHED = "tokens, salt, blocks = self.sequences[seq]\n            before = salt"
 SHARED = "shared = len(held) % block_size > 0 and self.readers[blocks[-1]] > 1"
 OLDEST = "block = next(iter(self.unread))"
-TO_BLOCKS = "fresh = self._take(-(-len(tokens) // block_size) - len(found))"
+TO_BLOCKS = "rest = -(-len(tokens) // block_size) - len(found)"
+COUNTED = 'if rest > len(self.free_blocks) + len(self.unread) - unread:\n                raise MemoryError('
+COUNTED += 'f"{rest} blocks wanted beside the {len(found)} that were found")\n            '
+READS = "for block in found:\n                self._read(block)\n            "
+TAKES = "self.sequences[seq] = (list(tokens), salt, found + self._take(rest))"
+FORKS_GO_ALONG = "for _, _, others in self.sequences.values():  # its forks share the block that it gives back"
+COLLIDES = "break  # a collision: this block and those behind it stay without a name"
+
+
+def leaves_again(order):
+    """A start that reads what it found before it knows whether there is room."""
+    lines = "try:", "    fresh = self._take(rest)", "except MemoryError:", f"    {order}", "    raise"
+    return (COUNTED, ""), (TAKES, "\n            ".join([*lines, TAKES.replace("self._take(rest)", "fresh")]))
+
+
 BACKWARDS = "for block in reversed(self.sequences.pop(seq)[2]):"
 
 
@@ -486,7 +614,7 @@ def no_cache(num_blocks, block_size, hash_function):
 
 WRONG = [
     (no_cache, ALL),
-    (forgets_everything, ALL - {COLLISIONS}),
+    (forgets_everything, ALL),
     (change("nothing_left_to_compute", ("self._find(tokens[:-1], salt)", "self._find(tokens, salt)")), {WHOLE}),
     (change("counts_blocks", ("return len(found) * block_size", "return len(found)")), ALL - {COPIES}),
     (change("trusts_the_name", (FOUND, "if block is None:"), (KNOWN, "elif False:")), {COLLISIONS}),
@@ -541,7 +669,10 @@ WRONG = [
     (change("always_copies", (SHARED, "shared = len(held) % block_size > 0")), {HITS, COPIES, EVICTION, ROOM}),
     (change("copies_full_blocks", (SHARED, "shared = self.readers[blocks[-1]] > 1")), {COPIES, ROOM}),
     (change("fork_counts_nobody", ("for block in blocks:\n                self._read(block)", "pass")), {COPIES, ROOM}),
-    (change("fork_shares_the_list", ("(list(tokens), salt, list(blocks))", "(list(tokens), salt, blocks)")), {COPIES, ROOM}),
+    (
+        change("fork_shares_the_list", ("(list(tokens), salt, list(blocks))", "(list(tokens), salt, blocks)")),
+        {COLLISIONS, COPIES, EVICTION, ROOM},
+    ),
     (change("first_named_first_out", (OLDEST, "block = next(b for b in self.content if b in self.unread)")), {EVICTION}),
     (change("last_read_first_out", (OLDEST, "block = next(reversed(self.unread))")), {EVICTION}),
     (change("beginning_before_the_end", (BACKWARDS, "for block in self.sequences.pop(seq)[2]:")), {EVICTION}),
@@ -561,8 +692,8 @@ WRONG = [
         ),
         {EVICTION},
     ),
-    (change("never_evicts", (REFUSES, "if count > len(self.free_blocks):")), {EVICTION, ROOM}),
-    (change("forgets_to_forget", ("del self.by_name[self.content.pop(block)[0]]", "pass")), {EVICTION}),
+    (change("never_evicts", (REFUSES, "if count > len(self.free_blocks):")), {COLLISIONS, EVICTION, ROOM}),
+    (change("forgets_to_forget", ("del self.by_name[self.content.pop(block)[0]]", "pass")), {COLLISIONS, EVICTION}),
     (
         change(
             "takes_what_there_is",
@@ -574,42 +705,49 @@ WRONG = [
         ),
         {ROOM},
     ),
+    (change("refused_and_still_reading", *leaves_again("pass")), {EVICTION, ROOM}),
     (
-        change(
-            "refused_and_still_reading",
-            ("for block in reversed(found):\n                    self._leave(block)\n                raise", "raise"),
-        ),
-        {ROOM},
+        change("refused_makes_young", *leaves_again("for block in reversed(found):\n                    self._leave(block)")),
+        {EVICTION},
+    ),
+    (
+        change("refused_turns_around", *leaves_again("for block in found:\n                    self._leave(block)")),
+        {EVICTION},
     ),
     (
         change(
             "reads_after_it_took",
-            ("for block in found:\n                self._read(block)\n            try:", "try:"),
-            (
-                "for block in reversed(found):\n                    self._leave(block)\n                raise",
-                "raise\n            for block in found:\n                self._read(block)",
-            ),
+            (COUNTED, ""),
+            (f"{READS}{TAKES}", f"fresh = self._take(rest)\n            {READS}{TAKES.replace('self._take(rest)', 'fresh')}"),
         ),
         {EVICTION, ROOM},
+    ),
+    (change("swaps_its_own_alone", (FORKS_GO_ALONG, "for others in [blocks]:")), {COLLISIONS, EVICTION}),
+    (
+        change(
+            "names_what_collides",
+            (COLLIDES, "self.by_name[name], self.content[blocks[index]] = blocks[index], (name, before, part)"),
+        ),
+        {COLLISIONS},
     ),
     (
         change(
             "keeps_what_was_computed_twice",
             ("elif known != blocks[index]:", "elif False:"),
-            ("before = blocks[index]", "before = self.by_name[name]"),
+            ("before = blocks[index]\n            ### END", "before = self.by_name[name]\n            ### END"),
         ),
-        {ROOM},
+        {COLLISIONS, EVICTION, ROOM},
     ),
     (
         change(
             "loses_what_was_computed_twice",
-            ("self._leave(blocks[index])\n                    blocks[index] = known", "blocks[index] = known"),
+            ("self._leave(own)\n                            others[index] = known", "others[index] = known"),
         ),
-        {ROOM},
+        {COLLISIONS, EVICTION, ROOM},
     ),
     (
         change("a_block_ahead", (TO_BLOCKS, TO_BLOCKS.replace("-(-len(tokens) // block_size)", "len(tokens) // block_size + 1"))),
-        {HITS, WHOLE, COPIES, EVICTION, ROOM},
+        {HITS, WHOLE, COLLISIONS, COPIES, EVICTION, ROOM},
     ),
     (
         change(
@@ -629,4 +767,4 @@ WRONG = [
         {COST},
     ),
 ]
-RIGHT = [with_a_chain, as_a_tree, counting_from_the_tables, with_whole_classes, from_functions]
+RIGHT = [with_a_chain, as_a_tree, counting_from_the_tables, with_whole_classes, from_functions, as_keys_of_bytes]

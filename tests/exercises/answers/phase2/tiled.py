@@ -177,12 +177,50 @@ def by_transposes(memory, shape, tile_q, tile_k):
             memory.store(head, lo, out, (best + torch.log2(total)) * math.log(2))
 
 
+def planned_and_mixed(memory, shape, tile_q, tile_k):
+    """Right: the whole walk as a plan first, whose bytes are added up; einsum and tril; normalised parts mixed by their lse."""
+    back, plan = shape.q_len - shape.kv_len, []
+    for head in range(shape.q_heads):
+        for a in range(0, shape.q_len, tile_q):
+            z = min(shape.q_len, a + tile_q)
+            tiles = []
+            for k0 in range(0, shape.kv_len, tile_k):
+                if shape.causal and k0 > z - 1 - back:
+                    break
+                tiles.append((k0, min(shape.kv_len, k0 + tile_k)))
+            plan.append((head, a, z, tiles))
+    line = shape.head_dim * shape.element_bytes
+    memory.predict(
+        sum((z - a) * line for _, a, z, tiles in plan if tiles),
+        sum((k1 - k0) * 2 * line for *_, tiles in plan for k0, k1 in tiles),
+        sum((z - a) * (line + 4) for _, a, z, _ in plan),
+    )
+    for head, a, z, tiles in plan:
+        if not tiles:
+            memory.store(head, a, torch.zeros(z - a, shape.head_dim), torch.full((z - a,), -torch.inf))
+            continue
+        kv_head, q, outs, lses = head * shape.kv_heads // shape.q_heads, memory.load_q(head, a, z), [], []
+        for k0, k1 in tiles:
+            scores = torch.einsum("qd,kd->qk", q, memory.load_k(kv_head, k0, k1)).mul(shape.head_dim**-0.5)
+            if shape.causal:
+                keep = torch.ones(z - a, k1 - k0, dtype=torch.bool).tril(a - back - k0)
+                scores = scores.where(keep, torch.tensor(-torch.inf))
+            lses.append(scores.logsumexp(1, keepdim=True))
+            outs.append((scores - lses[-1]).exp().nan_to_num(0.0) @ memory.load_v(kv_head, k0, k1))
+        whole = torch.cat(lses, 1).logsumexp(1, keepdim=True)
+        out = sum(part * (lse - whole).exp().nan_to_num(0.0) for part, lse in zip(outs, lses, strict=True))
+        memory.store(head, a, out, whole[:, 0])
+
+
 RESULT, CAUSAL, HEADS, PREDICTION, TRAFFIC = "result", "causal", "heads", "prediction", "traffic"
 VALUES = {RESULT, CAUSAL, HEADS}
 BYTES = {PREDICTION, TRAFFIC}
 WALK = "for start in range(0, keys_read(row), tile_k):"
 NEXT = "                m = larger\n"
 LOAD_Q = "            q = memory.load_q"
+DIVIDED = "acc / torch.where(l > 0, l, 1.0)[:, None]"
+UNBOUNDED = "(-(-(min(row + tile_q, shape.q_len) + offset) // tile_k) * tile_k if shape.causal else shape.kv_len)"
+REACH = f"max(0, {UNBOUNDED})"
 
 
 def change(name, *changes):
@@ -224,12 +262,24 @@ WRONG = [
     (change("one_too_many", ("[None, :] > torch", "[None, :] - 1 > torch")), {CAUSAL}),
     (change("no_guard", ("torch.where(larger == -torch.inf, 0.0, larger)", "larger")), {CAUSAL}),
     (change("no_diagonal", ("-(-seen // tile_k) * tile_k", "seen // tile_k * tile_k")), {CAUSAL, TRAFFIC}),
+    (change("one_key_too_few", ("min(row + tile_q, shape.q_len) + offset", "min(row + tile_q, shape.q_len) + offset - 1")),
+     {CAUSAL, TRAFFIC}),
+    (change("reads_part_of_a_cut_tile",
+            ("return min(shape.kv_len, -(-seen // tile_k) * tile_k)", "return min(shape.kv_len, seen)"),
+            ("min(start + tile_k, shape.kv_len)", "min(start + tile_k, keys_read(row))")), {TRAFFIC}),
+    (change("as_far_as_the_first_query", ("min(row + tile_q, shape.q_len) + offset", "row + 1 + offset")), {CAUSAL, TRAFFIC}),
+    (change("head_dim_without_root", ("shape.head_dim**-0.5", "shape.head_dim**-1.0")), VALUES),
+    (change("zero_by_zero", ("torch.where(l > 0, l, 1.0)", "l")), {CAUSAL}),
+    (change("stores_bfloat16", (DIVIDED, f"({DIVIDED}).bfloat16()")), VALUES),
     (change("heads_in_turns", ("memory.load_k(head // group", "memory.load_k(head % shape.kv_heads"),
             ("memory.load_v(head // group", "memory.load_v(head % shape.kv_heads")), {HEADS}),
     (change("values_of_the_first_head", ("memory.load_v(head // group", "memory.load_v(0")), VALUES),
     (change("reads_what_is_masked", (WALK, "for start in range(0, shape.kv_len, tile_k):")), BYTES),
     (change("predicts_what_is_masked", ("if not shape.causal:\n", "if True:\n")), {TRAFFIC}),
     (change("no_prediction", ("memory.predict(", "print and (")), {PREDICTION}),
+    (change("not_cut_off", ("keys = sum(keys_read(row)", f"keys = sum({REACH}")), {PREDICTION}),
+    (change("fewer_than_no_keys", ("keys = sum(keys_read(row)", f"keys = sum(min(shape.kv_len, {UNBOUNDED})")), {PREDICTION}),
+    (change("a_float", ("shape.q_heads * 2 * keys * row_bytes", "shape.q_heads * 2.0 * keys * row_bytes")), VALUES | BYTES),
     (change("forgets_v", ("shape.q_heads * 2 * keys", "shape.q_heads * keys")), {PREDICTION}),
     (change("counts_kv_heads", ("shape.q_heads * 2 * keys", "shape.kv_heads * 2 * keys")), {PREDICTION}),
     (change("four_bytes", ("shape.head_dim * shape.element_bytes", "shape.head_dim * 4")), {PREDICTION}),
@@ -243,4 +293,4 @@ WRONG = [
     (change("last_tile_left_out", (LOAD_Q, f"            if end - row < tile_q and row:\n                continue\n{LOAD_Q}")),
      VALUES | BYTES),
 ]  # fmt: skip
-RIGHT = [a_walk, parts_that_are_merged, rows_as_floats, without_queries_that_see_nothing, by_transposes]
+RIGHT = [a_walk, parts_that_are_merged, rows_as_floats, without_queries_that_see_nothing, by_transposes, planned_and_mixed]

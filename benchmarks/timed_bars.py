@@ -1,0 +1,99 @@
+"""What the bars of timed exercises are set from: five runs of right answers, and of slow ones that must miss the bar.
+
+Right are the notebook's own answer and others of the tests. Slow are answers of the tests that earn every point but those of
+time. A bar lies at least three times the spread of its runs below the notebook's slowest.
+"""
+
+import linecache
+import re
+import sys
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from course_lib.course.live import check_live
+from course_lib.exercises import exercise
+
+from ._result import write_result
+
+ROOT = Path(__file__).resolve().parents[1]
+RUNS = 5
+ANSWERS: dict[str, tuple[str, Sequence[str], Sequence[str]]] = {  # exercise -> (its GPU tests, right answers there, slow ones)
+    "1.4": ("test_copy_on_device", ("answers.by_blocks",), ("answers.one_by_one", "tiny_blocks")),
+    "2.2": ("test_phase2_attend_rows", ("answers.by_rows", "answers.parts_of_a_row"), ("answers.two_passes", "tiny_blocks")),
+    "2.4": ("test_phase2_flash", ("answers.two_loops", "answers.one_loop"), ("tiny_tiles",)),
+}
+SOURCES = (
+    "benchmarks/timed_bars.py", "solutions/phase1_roofline.py", "solutions/phase2_attention.py",
+    "course_lib/workloads/beside_peer.py", "course_lib/timing/events.py", "course_lib/timing/flush.py",
+)  # fmt: skip
+
+
+def main() -> int:
+    import torch
+
+    if not torch.cuda.is_available():
+        print("blocked: needs a CUDA device")
+        return 1
+    wanted = [number for number in sys.argv[1:] if number in ANSWERS] or list(ANSWERS)
+    rows = [row for number in wanted for row in rows_of(number)]
+    print(write_result("timed_bars", rows, SOURCES))
+    return 0
+
+
+def rows_of(number: str) -> list[dict[str, Any]]:
+    """A row for each answer: its ratios to the exercise's peer in five runs."""
+    rows = []
+    for role, name, answer in answers_of(number):
+        outcomes = [check_live(number, answer, "timed", seed=seed).outcomes[0] for seed in range(1, RUNS + 1)]
+        ratios = sorted(outcome.evidence["ratio"] for outcome in outcomes if "ratio" in outcome.evidence)
+        if len(ratios) < RUNS:
+            print(f"{number}, {name}: {outcomes[0].reason}", flush=True)
+            continue
+        ours, bar = ratios[RUNS // 2], bar_of(number)
+        rows.append({
+            "case": f"{number}, {role}: {name}", "unit": "of the peer's speed", "ours": ours, "peer": 1.0,
+            "peer_name": outcomes[0].evidence["peer"].split(" (")[0], "ratio": ours, "roof_share": None,
+            "spread": [ratios[0], ratios[-1]],
+            "bar": bar, "role": role, "states": [outcome.state.value for outcome in outcomes],
+        })  # fmt: skip
+        margin = f"{(ratios[0] - bar) / max(ratios[-1] - ratios[0], 1e-9):.1f} spreads above the bar"
+        print(f"{number}, {role}, {name}: {ours:.3f} [{ratios[0]:.3f} to {ratios[-1]:.3f}], bar {bar}, {margin}", flush=True)
+    return rows
+
+
+def bar_of(number: str) -> float:
+    (timed,) = (criterion for criterion in exercise(number).in_cell("timed"))
+    return timed.bar
+
+
+def answers_of(number: str) -> list[tuple[str, str, Callable[..., Any]]]:
+    from tests.exercises.answers.at_top import kernels_at_top
+
+    module, right, slow = ANSWERS[number]
+    tests = import_module(f"tests.gpu.{module}")
+    found = [("right", "the notebook's", notebooks_own(number))]
+    for role, names in (("right", right), ("slow", slow)):
+        for name in names:
+            answer: Any = tests
+            for part in name.split("."):
+                answer = getattr(answer, part)
+            found.append((role, name.removeprefix("answers."), kernels_at_top(answer)))
+    return found
+
+
+def notebooks_own(number: str) -> Callable[..., Any]:
+    """The solved cells of an exercise, executed as a file of their own."""
+    (path,) = (ROOT / "solutions").glob(f"phase{number[0]}_*.py")
+    cell = re.compile(rf'^# %% grade_id="ex-{number.replace(".", "-")}(?:-[a-z])?".*?\n(.*?)(?=^# %%)', re.DOTALL | re.MULTILINE)
+    source = "\n\n".join(cell.findall(path.read_text(encoding="utf-8")))
+    file = f"<the notebook's answer to {number}>"
+    linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
+    space: dict[str, Any] = {"__name__": f"notebook_{number.replace('.', '_')}"}
+    exec(compile(source, file, "exec"), space)
+    return space[exercise(number).entry]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
