@@ -90,7 +90,7 @@ def notebooks_own(number: str) -> Callable[..., Any]:
     source = "\n\n".join(cell.findall(path.read_text(encoding="utf-8")))
     file = f"<the notebook's answer to {number}>"
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)
-    space: dict[str, Any] = {"__name__": f"notebook_{number.replace('.', '_')}"}
+    space: dict[str, Any] = {"__name__": f"notebook_{number.replace('.', '_')}", "torch": import_module("torch")}
     exec(compile(source, file, "exec"), space)
     return space[exercise(number).entry]
 
