@@ -8,7 +8,7 @@ cycle are the data sheet's dense 16-bit peak over SMs and boost clock: 312e12 / 
 from typing import NamedTuple
 
 
-class Tile(NamedTuple):
+class TileChoice(NamedTuple):
     """block_q queries by block_k keys; stages and warps of the launch; element_bytes of q, k and v."""
 
     block_q: int

@@ -5,8 +5,9 @@ from .blocks import BLOCKS
 from .flash import FLASH
 from .merge import MERGE
 from .prefix import PREFIX
+from .tile_needs import TILE_NEEDS
 from .tiled import TILED
 
-EXERCISES = (MERGE, ATTEND_ROWS, TILED, FLASH, BLOCKS, PREFIX)
+EXERCISES = (MERGE, ATTEND_ROWS, TILED, FLASH, TILE_NEEDS, BLOCKS, PREFIX)
 
-__all__ = ["ATTEND_ROWS", "BLOCKS", "EXERCISES", "FLASH", "MERGE", "PREFIX", "TILED"]
+__all__ = ["ATTEND_ROWS", "BLOCKS", "EXERCISES", "FLASH", "MERGE", "PREFIX", "TILED", "TILE_NEEDS"]
