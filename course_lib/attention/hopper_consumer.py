@@ -16,17 +16,23 @@ from .hopper_tiles import is_tile, place_of, tile_number, tiles_of_keys, unmaske
 
 
 @gluon.jit
-def consume(
-    descriptors, buffers, barriers, sizes, schedule_ptr, lse_ptr, scale_log2,
-    WARPGROUP: gl.constexpr, ROWS: gl.constexpr, KEYS: gl.constexpr, DIMS: gl.constexpr, STAGES: gl.constexpr,
-    CAUSAL: gl.constexpr, WITH_LSE: gl.constexpr, OUT_APART: gl.constexpr,
-    OVERLAP: gl.constexpr, PINNED: gl.constexpr, PING_PONG: gl.constexpr, LISTED: gl.constexpr,
-):  # fmt: skip
-    """ROWS queries of every tile of this block: scores, softmax, values; the result leaves by TMA."""
+def consume(work, WARPGROUP: gl.constexpr, SHAPE: gl.constexpr, OPTIONS: gl.constexpr, STEPS: gl.constexpr):
+    """ROWS queries of every tile of this block: scores, softmax, values; the result leaves by TMA. See hopper_kernel.py."""
+    descriptors, buffers, barriers, sizes, schedule_ptr, lse_ptr, scale_log2 = work
     _q_desc, _k_desc, _v_desc, o_desc = descriptors
     q_buffer, k_ring, v_ring, o_buffer = buffers
     q_full, q_empty, full, empty = barriers
     q_heads, _group, q_len, kv_len, q_tiles, tiles, rounds = sizes
+    WARPGROUPS: gl.constexpr = SHAPE[0]
+    ROWS: gl.constexpr = SHAPE[1]
+    KEYS: gl.constexpr = SHAPE[2]
+    DIMS: gl.constexpr = SHAPE[3]
+    STAGES: gl.constexpr = SHAPE[4]
+    CAUSAL: gl.constexpr = OPTIONS[0]
+    WITH_LSE: gl.constexpr = OPTIONS[1]
+    OUT_APART: gl.constexpr = OPTIONS[2]
+    LISTED: gl.constexpr = OPTIONS[3]
+    PING_PONG: gl.constexpr = STEPS[2]
     scores_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEYS, 16])
     acc_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, DIMS, 16])
     weights_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
@@ -34,15 +40,15 @@ def consume(
     result = o_buffer.index(WARPGROUP)
     used = 0
     done = 0
-    if PING_PONG and WARPGROUP == 1:
-        give_turn(WARPGROUP)  # warpgroup 0 begins
+    if PING_PONG and WARPGROUP + 1 == WARPGROUPS:
+        give_turn(WARPGROUP, WARPGROUPS)  # warpgroup 0 begins
     next_number = tile_number(schedule_ptr, 0, LISTED)
     for i in range(rounds):
         number = next_number
         next_number = tile_number(schedule_ptr, i + 1, LISTED)
         if is_tile(number, tiles):
-            sequence, head, row = place_of(number, q_heads, q_tiles, 2 * ROWS, CAUSAL)
-            count = tiles_of_keys(row, q_len, kv_len, 2 * ROWS, KEYS, CAUSAL)
+            sequence, head, row = place_of(number, q_heads, q_tiles, WARPGROUPS * ROWS, CAUSAL)
+            count = tiles_of_keys(row, q_len, kv_len, WARPGROUPS * ROWS, KEYS, CAUSAL)
             row += WARPGROUP * ROWS
             unmasked = unmasked_tiles(row, q_len, kv_len, KEYS, CAUSAL)
             acc = gl.zeros([ROWS, DIMS], gl.float32, acc_layout)
@@ -57,7 +63,7 @@ def consume(
             nothing = gl.zeros([ROWS, KEYS], gl.float32, scores_layout)
             scores = warpgroup_mma(queries, keys, nothing, use_acc=False, is_async=True)
             if PING_PONG:
-                give_turn(WARPGROUP)
+                give_turn(WARPGROUP, WARPGROUPS)
             scores = warpgroup_mma_wait(0, deps=(scores,))
             mbarrier.arrive(empty.index(stage), count=1)
             used += 1
@@ -68,14 +74,14 @@ def consume(
             for _ in range(1, unmasked):
                 acc, weights, best, parts = step(
                     queries, k_ring, v_ring, full, empty, used, acc, weights, best, parts, scale_log2, row, 0, q_len, kv_len,
-                    CAUSAL, False, WARPGROUP, ROWS, KEYS, DIMS, STAGES, OVERLAP, PINNED, PING_PONG,
+                    False, CAUSAL, WARPGROUP, SHAPE, STEPS,
                 )  # fmt: skip
                 used += 1
             weights = in_pairs(weights)
             for tile in range(gl.maximum(unmasked, 1), count):
                 acc, weights, best, parts = step(
                     queries, k_ring, v_ring, full, empty, used, acc, weights, best, parts, scale_log2, row, tile * KEYS, q_len,
-                    kv_len, CAUSAL, True, WARPGROUP, ROWS, KEYS, DIMS, STAGES, OVERLAP, PINNED, PING_PONG,
+                    kv_len, True, CAUSAL, WARPGROUP, SHAPE, STEPS,
                 )  # fmt: skip
                 used += 1
             if OUT_APART:
@@ -113,10 +119,17 @@ def consume(
 @gluon.jit
 def step(
     queries, k_ring, v_ring, full, empty, used, acc, weights, best, parts, scale_log2, row, key, q_len, kv_len,
-    CAUSAL: gl.constexpr, MASKED: gl.constexpr, WARPGROUP: gl.constexpr, ROWS: gl.constexpr, KEYS: gl.constexpr,
-    DIMS: gl.constexpr, STAGES: gl.constexpr, OVERLAP: gl.constexpr, PINNED: gl.constexpr, PING_PONG: gl.constexpr,
+    MASKED: gl.constexpr, CAUSAL: gl.constexpr, WARPGROUP: gl.constexpr, SHAPE: gl.constexpr, STEPS: gl.constexpr,
 ):  # fmt: skip
     """Scores of this tile of keys and values of the one before: two products in flight, and a softmax meanwhile."""
+    WARPGROUPS: gl.constexpr = SHAPE[0]
+    ROWS: gl.constexpr = SHAPE[1]
+    KEYS: gl.constexpr = SHAPE[2]
+    DIMS: gl.constexpr = SHAPE[3]
+    STAGES: gl.constexpr = SHAPE[4]
+    OVERLAP: gl.constexpr = STEPS[0]
+    PINNED: gl.constexpr = STEPS[1]
+    PING_PONG: gl.constexpr = STEPS[2]
     stage = used % STAGES
     keys = k_ring.index(stage).reshape([KEYS, DIMS]).permute([1, 0])
     values = v_ring.index(stage).reshape([KEYS, DIMS])
@@ -128,7 +141,7 @@ def step(
     scores = warpgroup_mma(queries, keys, nothing, use_acc=False, is_async=True)
     acc = warpgroup_mma(weights, values, acc, is_async=True)
     if PING_PONG:
-        give_turn(WARPGROUP)
+        give_turn(WARPGROUP, WARPGROUPS)
     if OVERLAP:
         scores = warpgroup_mma_wait(1, deps=(scores,))
     else:

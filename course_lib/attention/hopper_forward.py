@@ -7,6 +7,7 @@ Limits   bfloat16 and float16, head_dim 64, 80, 96, 128 and 256, not packed; the
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -24,29 +25,44 @@ BARRIER_BYTES = 1024
 
 @dataclass(frozen=True, slots=True)
 class HopperTile:
-    """What a thread block holds. rows: of each of its two warpgroups; keys: of a tile of keys; stages: of the ring of K and V.
+    """What a thread block holds: `warpgroups` consumers of `rows` queries each, and a ring of `stages` tiles of `keys` keys.
 
     out_apart  the result has shared memory of its own, so that the next queries are loaded while it is stored
     """
 
+    warpgroups: int
     rows: int
     keys: int
     stages: int
     out_apart: bool
 
+    @property
+    def queries(self) -> int:
+        return self.warpgroups * self.rows
 
-TILES = {64: HopperTile(64, 128, 4, True), 128: HopperTile(64, 128, 2, True), 256: HopperTile(64, 64, 2, False)}
-CONSUMER_REGISTERS, PRODUCER_REGISTERS = 240, 24  # of a thread: 2 * 128 * 240 + 128 * 24 = 64,512 of the SM's 65,536
+
+TILES = {  # padded head_dim -> tile
+    64: HopperTile(2, 64, 128, 4, True),
+    128: HopperTile(2, 64, 128, 2, True),
+    256: HopperTile(2, 64, 64, 2, False),
+}
+PLAIN_TILES = {  # of hopper_plain.py: one group of eight warps
+    64: HopperTile(1, 128, 128, 4, False),
+    128: HopperTile(1, 128, 128, 2, False),
+    256: HopperTile(1, 128, 64, 2, False),
+}
+REGISTERS = {2: (240, 24), 3: (160, 24)}  # consumers -> of a consumer's thread, of the producer's; an SM has 65,536
 
 
 def hopper_attention(
     q: Tensor, k: Tensor, v: Tensor, *, causal: bool = False, scale: float | None = None, return_lse: bool = False,
-    out: Tensor | None = None, steps: Ladder = EVERY_STEP,
+    out: Tensor | None = None, steps: Ladder = EVERY_STEP, tile: HopperTile | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """softmax(q k^T * scale) v -> out as q, or (out, lse [batch, q_heads, q_len] float32).
 
     q [batch, q_len, q_heads, head_dim], k and v [batch, kv_len, kv_heads, head_dim]; any lengths, 0 included
     steps  of the ladder that are taken; all of them unless given
+    tile   in place of the one of TILES
     Raises ValueError, TypeError or RuntimeError with the numbers; nothing is written then.
     """
     check_inputs(q, k, v, packed=False)
@@ -63,7 +79,7 @@ def hopper_attention(
     else:
         check_describable(q=q, k=k, v=v, out=out)
         with torch.cuda.device(q.device):  # Triton launches on the current device
-            _launch(q, k, v, out, lse, causal, scale, steps)
+            _launch(q, k, v, out, lse, causal, scale, steps, tile or tile_for(q.shape[-1], steps))
     return (out, lse) if return_lse else out
 
 
@@ -96,24 +112,30 @@ def check_describable(**tensors: Tensor) -> None:
             )
 
 
-def _launch(q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor | None, causal: bool, scale: float, steps: Ladder) -> None:
+def _launch(
+    q: Tensor, k: Tensor, v: Tensor, out: Tensor, lse: Tensor | None, causal: bool, scale: float, steps: Ladder, tile: HopperTile
+) -> None:
     from .hopper_kernel import hopper_forward_kernel
     from .hopper_plain import hopper_plain_kernel
     from .hopper_schedule import schedule
 
-    tile = TILES[padded(q.shape[-1])]
     (batch, q_len, q_heads, head_dim), (kv_len, kv_heads) = q.shape, k.shape[1:3]
-    shape = (batch, q_heads, q_heads // kv_heads, q_len, kv_len, head_dim, 2 * tile.rows, tile.keys, causal)
-    tiles = batch * q_heads * -(-q_len // (2 * tile.rows))
+    shape = (batch, q_heads, q_heads // kv_heads, q_len, kv_len, head_dim, tile.queries, tile.keys, causal)
+    tiles = batch * q_heads * -(-q_len // tile.queries)
     if tiles > MAX_TILES:
-        raise ValueError(f"{tiles} tiles of {2 * tile.rows} queries; a launch takes {MAX_TILES}. Split the batch")
+        raise ValueError(f"{tiles} tiles of {tile.queries} queries; a launch takes {MAX_TILES}. Split the batch")
     blocks, table = tiles, None
     processors = processors_of(q.device)
     if steps.persistent and tiles > processors:
-        table = schedule(q.device, processors, shape) if steps.balanced else None
-        blocks = processors if table is not None or not steps.balanced else tiles
+        uneven = steps.balanced and causal
+        table = schedule(q.device, processors, shape) if uneven else None
+        blocks = processors if table is not None or not uneven else tiles
     args, options = launch_arguments(q, k, v, out, lse, table, blocks, causal, scale, steps, tile)
     (hopper_forward_kernel if steps.specialised else hopper_plain_kernel)[(blocks,)](*args, **options)
+
+
+def tile_for(head_dim: int, steps: Ladder) -> HopperTile:
+    return (TILES if steps.specialised else PLAIN_TILES)[padded(head_dim)]
 
 
 def processors_of(device: torch.device) -> int:
@@ -130,8 +152,8 @@ def launch_arguments(
     table   the schedule for `blocks` blocks, or None: the n-th tile goes to block n % blocks
     """
     (batch, q_len, q_heads, head_dim), (kv_len, kv_heads) = q.shape, k.shape[1:3]
-    dims, rows = padded(head_dim), tile.rows if steps.specialised else 2 * tile.rows
-    q_tiles = -(-q_len // (2 * tile.rows))
+    dims, rows = padded(head_dim), tile.rows
+    q_tiles = -(-q_len // tile.queries)
     tiles = batch * q_heads * q_tiles
     described = [_described(x, n, dims) for x, n in ((q, rows), (k, tile.keys), (v, tile.keys), (out, rows))]
     constants: dict[str, Any] = {"ROWS": rows, "KEYS": tile.keys, "DIMS": dims, "STAGES": tile.stages, "CAUSAL": causal}
@@ -141,27 +163,33 @@ def launch_arguments(
         return [*described, lse, *sizes, scale_log2], constants | {"num_warps": 8}
     rounds = -(-tiles // blocks) if table is None else table.shape[0] - 1
     constants |= {"OUT_APART": tile.out_apart, "OVERLAP": steps.overlap, "PINNED": steps.pinned, "PING_PONG": steps.ping_pong}
-    constants |= {"LISTED": table is not None, "CONSUMER_REGISTERS": CONSUMER_REGISTERS, "PRODUCER_REGISTERS": PRODUCER_REGISTERS}
+    consumer, producer = REGISTERS[tile.warpgroups]
+    constants |= {"LISTED": table is not None, "CONSUMER_REGISTERS": consumer, "PRODUCER_REGISTERS": producer}
+    constants |= {"WARPGROUPS": tile.warpgroups}
     return [*described, lse, table, *sizes, tiles, rounds, scale_log2], constants | {"num_warps": 4}
 
 
 def _described(x: Tensor, rows: int, dims: int) -> Any:
     """A host descriptor [batch, heads, rows, head_dim] of blocks [1, 1, rows, dims]: outside it reads 0 and writes nothing."""
-    from triton.experimental.gluon import language as gl
     from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
 
-    block = [1, 1, rows, dims]
-    layout = gl.NVMMASharedLayout.get_default_for(block, gl.bfloat16 if x.dtype == torch.bfloat16 else gl.float16)
     order, step = (0, 2, 1, 3), DESCRIPTOR_BYTES // x.element_size()
     # the stride of an axis of one element is never used, and may be anything in a tensor: give one that a descriptor takes
     strides = [x.stride(i) if x.shape[i] > 1 else step for i in order[:3]]
-    return TensorDescriptor(x, [x.shape[i] for i in order], [*strides, 1], block, layout)
+    return TensorDescriptor(x, [x.shape[i] for i in order], [*strides, 1], [1, 1, rows, dims], _layout(rows, dims, x.dtype))
+
+
+@cache
+def _layout(rows: int, dims: int, dtype: torch.dtype) -> Any:
+    from triton.experimental.gluon import language as gl
+
+    return gl.NVMMASharedLayout.get_default_for([1, 1, rows, dims], gl.bfloat16 if dtype == torch.bfloat16 else gl.float16)
 
 
 def shared_bytes(tile: HopperTile, head_dim: int) -> int:
-    """Shared memory of a block of the specialised kernel: queries (and result) of two warpgroups, and the ring.
+    """Shared memory of a block of the specialised kernel: queries (and result), and the ring.
 
-    head_dim 128: 2 * 64 queries, twice, and 2 stages of 128 keys and values = 192 KiB + barriers
+    head_dim 128: 128 queries, twice, and 2 stages of 128 keys and values = 192 KiB + barriers
     """
-    vectors = (4 if tile.out_apart else 2) * tile.rows + 2 * tile.stages * tile.keys
+    vectors = (2 if tile.out_apart else 1) * tile.queries + 2 * tile.stages * tile.keys
     return vectors * padded(head_dim) * 2 + BARRIER_BYTES

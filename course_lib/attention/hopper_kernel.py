@@ -52,47 +52,60 @@ from .hopper_producer import produce
 @gluon.jit(do_not_specialize=["q_heads", "group", "q_len", "kv_len", "q_tiles", "tiles", "rounds"])
 def hopper_forward_kernel(
     q_desc, k_desc, v_desc, o_desc, lse_ptr, schedule_ptr, q_heads, group, q_len, kv_len, q_tiles, tiles, rounds, scale_log2,
-    ROWS: gl.constexpr, KEYS: gl.constexpr, DIMS: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr,
-    WITH_LSE: gl.constexpr, OUT_APART: gl.constexpr, OVERLAP: gl.constexpr, PINNED: gl.constexpr, PING_PONG: gl.constexpr,
-    LISTED: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+    WARPGROUPS: gl.constexpr, ROWS: gl.constexpr, KEYS: gl.constexpr, DIMS: gl.constexpr, STAGES: gl.constexpr,
+    CAUSAL: gl.constexpr, WITH_LSE: gl.constexpr, OUT_APART: gl.constexpr, OVERLAP: gl.constexpr, PINNED: gl.constexpr,
+    PING_PONG: gl.constexpr, LISTED: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
 ):  # fmt: skip
-    """Shared memory, barriers, and the three partitions.
+    """Shared memory, barriers, and the partitions: WARPGROUPS consumers (2 or 3) of ROWS queries each, and the producer.
 
-    tiles       of 2 * ROWS queries: q_tiles for each of q_heads heads of each sequence
+    tiles       of WARPGROUPS * ROWS queries: q_tiles for each of q_heads heads of each sequence
     rounds      most tiles that a block has
     scale_log2  scale of the scores * log2(e)
     OUT_APART   the result has a buffer of its own; else it takes that of the queries, which come later then
     LISTED      schedule_ptr holds the tiles of each block (hopper_schedule.py); else block b has b, b + blocks, ...
     """
-    q_buffer = gl.allocate_shared_memory(q_desc.dtype, [2, 1, 1, ROWS, DIMS], q_desc.layout)
+    q_buffer = gl.allocate_shared_memory(q_desc.dtype, [WARPGROUPS, 1, 1, ROWS, DIMS], q_desc.layout)
     k_ring = gl.allocate_shared_memory(q_desc.dtype, [STAGES, 1, 1, KEYS, DIMS], k_desc.layout)
     v_ring = gl.allocate_shared_memory(q_desc.dtype, [STAGES, 1, 1, KEYS, DIMS], v_desc.layout)
     o_buffer = q_buffer
     if OUT_APART:
-        o_buffer = gl.allocate_shared_memory(q_desc.dtype, [2, 1, 1, ROWS, DIMS], o_desc.layout)
-    q_full = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
-    q_empty = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+        o_buffer = gl.allocate_shared_memory(q_desc.dtype, [WARPGROUPS, 1, 1, ROWS, DIMS], o_desc.layout)
+    q_full = gl.allocate_shared_memory(gl.int64, [WARPGROUPS, 1], mbarrier.MBarrierLayout())
+    q_empty = gl.allocate_shared_memory(gl.int64, [WARPGROUPS, 1], mbarrier.MBarrierLayout())
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    for i in gl.static_range(2):
+    for i in gl.static_range(WARPGROUPS):
         mbarrier.init(q_full.index(i), count=1)
         mbarrier.init(q_empty.index(i), count=1)
     for i in gl.static_range(STAGES):
         mbarrier.init(full.index(i), count=1)
-        mbarrier.init(empty.index(i), count=2)  # both warpgroups have read it
+        mbarrier.init(empty.index(i), count=WARPGROUPS)  # all of them have read it
     fence_async_shared()  # the copy engine sees the barriers
 
     descriptors = (q_desc, k_desc, v_desc, o_desc)
     buffers = (q_buffer, k_ring, v_ring, o_buffer)
     barriers = (q_full, q_empty, full, empty)
     sizes = (q_heads, group, q_len, kv_len, q_tiles, tiles, rounds)
-    gl.warp_specialize(
-        [
-            (consume, (descriptors, buffers, barriers, sizes, schedule_ptr, lse_ptr, scale_log2, 0, ROWS, KEYS, DIMS, STAGES,
-                       CAUSAL, WITH_LSE, OUT_APART, OVERLAP, PINNED, PING_PONG, LISTED)),
-            (consume, (descriptors, buffers, barriers, sizes, schedule_ptr, lse_ptr, scale_log2, 1, ROWS, KEYS, DIMS, STAGES,
-                       CAUSAL, WITH_LSE, OUT_APART, OVERLAP, PINNED, PING_PONG, LISTED)),
-            (produce, (descriptors, buffers, barriers, sizes, schedule_ptr, ROWS, KEYS, STAGES, CAUSAL, LISTED)),
-        ],
-        [4, 1], [CONSUMER_REGISTERS, PRODUCER_REGISTERS],
-    )  # fmt: skip
+    work = (descriptors, buffers, barriers, sizes, schedule_ptr, lse_ptr, scale_log2)
+    SHAPE: gl.constexpr = (WARPGROUPS, ROWS, KEYS, DIMS, STAGES)
+    OPTIONS: gl.constexpr = (CAUSAL, WITH_LSE, OUT_APART, LISTED)
+    STEPS: gl.constexpr = (OVERLAP, PINNED, PING_PONG)
+    if WARPGROUPS == 2:
+        gl.warp_specialize(
+            [
+                (consume, (work, 0, SHAPE, OPTIONS, STEPS)),
+                (consume, (work, 1, SHAPE, OPTIONS, STEPS)),
+                (produce, (work, SHAPE, OPTIONS)),
+            ],
+            [4, 1], [CONSUMER_REGISTERS, PRODUCER_REGISTERS],
+        )  # fmt: skip
+    else:
+        gl.warp_specialize(
+            [
+                (consume, (work, 0, SHAPE, OPTIONS, STEPS)),
+                (consume, (work, 1, SHAPE, OPTIONS, STEPS)),
+                (consume, (work, 2, SHAPE, OPTIONS, STEPS)),
+                (produce, (work, SHAPE, OPTIONS)),
+            ],
+            [4, 4, 1], [CONSUMER_REGISTERS, CONSUMER_REGISTERS, PRODUCER_REGISTERS],
+        )  # fmt: skip

@@ -2,7 +2,7 @@
 
 Gluon speaks of neither, so the three smallest pieces of PTX that do are here. A `bar` is a hardware barrier of a thread block
 with a number: `bar.sync n, 256` waits until 256 threads have come to barrier n, `bar.arrive` counts as having come and goes on.
-Triton itself uses low numbers; 10 and 11 are the turns of the two consumer warpgroups, 15 is never waited for.
+Triton itself uses low numbers; 10, 11 and 12 are the turns of the consumer warpgroups, 15 is never waited for.
 """
 
 import triton
@@ -29,30 +29,31 @@ def meet():
 
 @gluon.jit
 def wait_for_turn(WARPGROUP: gl.constexpr):
-    """Go on when the other warpgroup has given the turn away."""
-    one_per_thread = gl.full([128], 0, gl.int32, gl.BlockedLayout([1], [32], [4], [0]))
+    """Go on when the warpgroup before this one has given the turn away."""
     if WARPGROUP == 0:
-        gl.inline_asm_elementwise(
-            "bar.sync 10, 256; mov.b32 $0, $1;", "=r,r,~{memory}", [one_per_thread], gl.int32, is_pure=False, pack=1
-        )
+        bar("bar.sync 10, 256; mov.b32 $0, $1;")
+    elif WARPGROUP == 1:
+        bar("bar.sync 11, 256; mov.b32 $0, $1;")
     else:
-        gl.inline_asm_elementwise(
-            "bar.sync 11, 256; mov.b32 $0, $1;", "=r,r,~{memory}", [one_per_thread], gl.int32, is_pure=False, pack=1
-        )
+        bar("bar.sync 12, 256; mov.b32 $0, $1;")
 
 
 @gluon.jit
-def give_turn(WARPGROUP: gl.constexpr):
-    """The other warpgroup may go on. WARPGROUP is the one that gives."""
-    one_per_thread = gl.full([128], 0, gl.int32, gl.BlockedLayout([1], [32], [4], [0]))
-    if WARPGROUP == 0:
-        gl.inline_asm_elementwise(
-            "bar.arrive 11, 256; mov.b32 $0, $1;", "=r,r,~{memory}", [one_per_thread], gl.int32, is_pure=False, pack=1
-        )
+def give_turn(WARPGROUP: gl.constexpr, WARPGROUPS: gl.constexpr):
+    """The warpgroup after this one may go on; after the last one comes the first."""
+    if WARPGROUP + 1 == WARPGROUPS:
+        bar("bar.arrive 10, 256; mov.b32 $0, $1;")
+    elif WARPGROUP == 0:
+        bar("bar.arrive 11, 256; mov.b32 $0, $1;")
     else:
-        gl.inline_asm_elementwise(
-            "bar.arrive 10, 256; mov.b32 $0, $1;", "=r,r,~{memory}", [one_per_thread], gl.int32, is_pure=False, pack=1
-        )
+        bar("bar.arrive 12, 256; mov.b32 $0, $1;")
+
+
+@gluon.jit
+def bar(ASSEMBLY: gl.constexpr):
+    """Run by every thread of a warpgroup: inline assembly works on elements, and here is one for each thread."""
+    one_each = gl.full([128], 0, gl.int32, gl.BlockedLayout([1], [32], [4], [0]))
+    gl.inline_asm_elementwise(ASSEMBLY, "=r,r,~{memory}", [one_each], gl.int32, is_pure=False, pack=1)
 
 
 @gluon.jit

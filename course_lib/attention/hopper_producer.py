@@ -12,15 +12,19 @@ from .hopper_tiles import is_tile, place_of, tile_number, tiles_of_keys
 
 
 @gluon.jit
-def produce(
-    descriptors, buffers, barriers, sizes, schedule_ptr,
-    ROWS: gl.constexpr, KEYS: gl.constexpr, STAGES: gl.constexpr, CAUSAL: gl.constexpr, LISTED: gl.constexpr,
-):  # fmt: skip
+def produce(work, SHAPE: gl.constexpr, OPTIONS: gl.constexpr):
     """Load queries, keys and values of all tiles of this block, as fast as the consumers empty the buffers."""
+    descriptors, buffers, barriers, sizes, schedule_ptr, _lse_ptr, _scale_log2 = work
     q_desc, k_desc, v_desc, _o_desc = descriptors
     q_buffer, k_ring, v_ring, _o_buffer = buffers
     q_full, q_empty, full, empty = barriers
     q_heads, group, q_len, kv_len, q_tiles, tiles, rounds = sizes
+    WARPGROUPS: gl.constexpr = SHAPE[0]
+    ROWS: gl.constexpr = SHAPE[1]
+    KEYS: gl.constexpr = SHAPE[2]
+    STAGES: gl.constexpr = SHAPE[4]
+    CAUSAL: gl.constexpr = OPTIONS[0]
+    LISTED: gl.constexpr = OPTIONS[3]
     used = 0  # stages, over all tiles: it gives the place in the ring, and how often that place has been full
     done = 0  # tiles
     next_number = tile_number(schedule_ptr, 0, LISTED)
@@ -28,8 +32,8 @@ def produce(
         number = next_number
         next_number = tile_number(schedule_ptr, i + 1, LISTED)  # early: the answer takes a while
         if is_tile(number, tiles):
-            sequence, head, row = place_of(number, q_heads, q_tiles, 2 * ROWS, CAUSAL)
-            count = tiles_of_keys(row, q_len, kv_len, 2 * ROWS, KEYS, CAUSAL)
+            sequence, head, row = place_of(number, q_heads, q_tiles, WARPGROUPS * ROWS, CAUSAL)
+            count = tiles_of_keys(row, q_len, kv_len, WARPGROUPS * ROWS, KEYS, CAUSAL)
             kv_head = head // group
             load_queries(q_desc, [sequence, head, row, 0], q_buffer, q_full, q_empty, done, 0)
             stage = used % STAGES
@@ -37,7 +41,8 @@ def produce(
             mbarrier.expect(full.index(stage), k_desc.block_type.nbytes)
             tma.async_copy_global_to_shared(k_desc, [sequence, kv_head, 0, 0], full.index(stage), k_ring.index(stage))
             used += 1
-            load_queries(q_desc, [sequence, head, row + ROWS, 0], q_buffer, q_full, q_empty, done, 1)
+            for warpgroup in gl.static_range(1, WARPGROUPS):
+                load_queries(q_desc, [sequence, head, row + warpgroup * ROWS, 0], q_buffer, q_full, q_empty, done, warpgroup)
             for tile in range(1, count):
                 key = tile * KEYS
                 stage = used % STAGES

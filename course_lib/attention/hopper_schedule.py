@@ -70,7 +70,7 @@ def schedule(where: "device", blocks: int, shape: tuple) -> "Tensor | None":
     sequences, q_heads, _, q_len, _, _, rows, _, _ = shape
     if sequences * q_heads * -(-q_len // rows) > MAX_TILES:
         return None
-    key = (where, blocks, shape)
+    key = (where, blocks, shape, L2_BYTES_FOR_KV)
     capturing = torch.cuda.is_current_stream_capturing()
     if key not in _kept:
         if capturing:

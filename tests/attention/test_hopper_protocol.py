@@ -5,28 +5,27 @@ import random
 import pytest
 import torch
 
-from course_lib.attention.hopper_forward import TILES, launch_arguments
+from course_lib.attention.hopper_forward import HopperTile, launch_arguments, tile_for
 from course_lib.attention.hopper_kernel import hopper_forward_kernel
 from course_lib.attention.hopper_ladder import EVERY_STEP, STEPS, Ladder
 from course_lib.attention.hopper_plain import hopper_plain_kernel
 from course_lib.attention.hopper_schedule import deal, table, tiles_in_order
 from course_lib.attention.reference import attention_reference
-from course_lib.attention.tiles import padded
 
 from . import gluon_emulated as emulated
 from .flash_cases import assert_within_budget, random_qkv
 
 
-def attend(q, k, v, *, causal, steps=EVERY_STEP, blocks=2, seed=0):
+def attend(q, k, v, *, causal, steps=EVERY_STEP, blocks=2, seed=0, tile=None):
     """What hopper_forward._launch does, on `blocks` blocks."""
     (batch, q_len, q_heads, head_dim), (kv_len, kv_heads) = q.shape, k.shape[1:3]
-    tile = TILES[padded(head_dim)]
+    tile = tile or tile_for(head_dim, steps)
     out = torch.full_like(q, torch.nan)
     lse = torch.full((batch, q_heads, q_len), torch.nan)
-    tiles = batch * q_heads * -(-q_len // (2 * tile.rows))
+    tiles = batch * q_heads * -(-q_len // tile.queries)
     blocks, listed = (min(blocks, tiles), None) if steps.persistent else (tiles, None)
     if steps.balanced:
-        shape = (batch, q_heads, q_heads // kv_heads, q_len, kv_len, head_dim, 2 * tile.rows, tile.keys, causal)
+        shape = (batch, q_heads, q_heads // kv_heads, q_len, kv_len, head_dim, tile.queries, tile.keys, causal)
         listed = torch.tensor(table(deal(tiles_in_order(*shape), blocks)), dtype=torch.int32)
     args, constants = launch_arguments(q, k, v, out, lse, listed, blocks, causal, head_dim**-0.5, steps, tile)
     heads_first = [x.permute(0, 2, 1, 3) for x in (q, k, v, out)]
@@ -56,6 +55,10 @@ def test_every_step_of_the_ladder_is_attention(step, causal):
 def test_lengths_around_every_edge(q_len, kv_len):
     for causal in (False, True):
         check((1, q_len, kv_len, 2, 1, 128), causal)
+
+
+def test_three_consumers_take_turns():
+    check((1, 500, 391, 2, 1, 64), True, tile=HopperTile(3, 64, 128, 2, True))
 
 
 @pytest.mark.parametrize("head_dim", [64, 80, 256])

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 import torch
 
-from course_lib.attention.hopper_forward import TILES, launch_arguments
+from course_lib.attention.hopper_forward import launch_arguments, tile_for
 from course_lib.attention.hopper_kernel import hopper_forward_kernel
 from course_lib.attention.hopper_ladder import EVERY_STEP, STEPS, Ladder
 from course_lib.attention.hopper_plain import hopper_plain_kernel
-from course_lib.attention.tiles import padded
 from course_lib.interpreter.compiled import Launch
 
 PROCESSORS = 132
@@ -18,13 +17,13 @@ def hopper(
     head_dim: int, *, causal: bool, steps: Ladder = EVERY_STEP, dtype: torch.dtype = torch.bfloat16, with_lse: bool = True,
     listed: bool | None = None,
 ) -> Launch:  # fmt: skip
-    """A launch with 8 query heads on 2 KV heads, 2 x 4111 tokens. listed: with a schedule; else as the steps have it."""
+    """A launch with 8 query heads on 2 KV heads, 2 x 4111 tokens. listed: with a schedule; else as the wrapper has it."""
     q, kv = (torch.empty(2, 4111, heads, head_dim, dtype=dtype, device="meta") for heads in (8, 2))
     lse = torch.empty(2, 8, 4111, dtype=torch.float32, device="meta") if with_lse else None
-    listed = steps.balanced if listed is None else listed
+    listed = steps.balanced and causal if listed is None else listed
     table = torch.empty(6, PROCESSORS, dtype=torch.int32, device="meta") if listed else None
-    blocks = PROCESSORS if steps.persistent else 16 * 33
-    args, options = launch_arguments(q, kv, kv, q, lse, table, blocks, causal, head_dim**-0.5, steps, TILES[padded(head_dim)])
+    blocks, tile = PROCESSORS if steps.persistent else 16 * 33, tile_for(head_dim, steps)
+    args, options = launch_arguments(q, kv, kv, q, lse, table, blocks, causal, head_dim**-0.5, steps, tile)
     return Launch(hopper_forward_kernel if steps.specialised else hopper_plain_kernel, args, options, ("sm_90",))
 
 
