@@ -20,7 +20,7 @@ from ._result import write_result
 ROOT = Path(__file__).resolve().parents[1]
 RUNS = 5
 ANSWERS: dict[str, tuple[str, Sequence[str], Sequence[str]]] = {  # exercise -> (its GPU tests, right answers there, slow ones)
-    "1.4": ("test_copy_on_device", ("answers.by_blocks",), ("answers.one_by_one", "tiny_blocks")),
+    "1.4": ("test_copy_on_device", ("answers.by_blocks",), ("answers.through_a_buffer", "tiny_blocks")),
     "2.2": ("test_phase2_attend_rows", ("answers.by_rows", "answers.parts_of_a_row"), ("answers.two_passes", "tiny_blocks")),
     "2.4": ("test_phase2_flash", ("answers.two_loops", "answers.one_loop"), ("tiny_tiles",)),
 }

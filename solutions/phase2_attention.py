@@ -352,7 +352,7 @@ print(f"torch: {torch.logsumexp(torch.tensor([1.0, 3.0, 2.0], dtype=torch.float6
 # - **Compiled.** For A100 and H100, no spills, for a row of 98 304 keys in bf16, and with loads of 16 bytes for each thread. (4 warps are 128 threads; 16
 #   bytes are 8 bf16: how large must `BLOCK` be?)
 # - **Timed** (in a cell of its own, on a GPU). 4096 rows of 32 768 keys in float32, in turns with `torch.sum(scores, dim=1)`, which does nothing but read
-#   the scores once: at least 0.7 of its speed, part points from 0.4 on. And rows that begin $2^{31}$ elements away must come out right, where there are 9 GB free.
+#   the scores once: at least 0.8 of its speed, part points from 0.5 on. And rows that begin $2^{31}$ elements away must come out right, where there are 9 GB free.
 #
 # <details><summary>Hint: which state?</summary>
 #
@@ -961,7 +961,7 @@ print(f"5 more operations  {scores_of_tile * 5 / 128:5.0f} cycles, at 128 a cycl
 #   of 128 keys; `q` and the result once. FLOPs of `tl.dot`: at most those of the 128 × 128 tiles that some query sees. So any tile of 64 or 128 queries and up to 128 keys passes if it leaves
 #   out what nobody sees. Beside the products at most 32 FLOPs for each score.
 # - **Compiled** (1.5), for A100 and H100 at `head_dim` 128 in bf16: tensor cores, no spill, shared memory that fits.
-# - **Timed** (4, in a cell of its own, on a GPU). 4 × 4096 tokens, 16 heads, `head_dim` 128, bf16, causal, in turns with cuDNN's attention, the fastest that torch has: at least 0.6 of its speed, part points
+# - **Timed** (4, in a cell of its own, on a GPU). 4 × 4096 tokens, 16 heads, `head_dim` 128, bf16, causal, in turns with cuDNN's attention, the fastest that torch has: at least 0.65 of its speed, part points
 #   from 0.3 on, a badge from 0.8 on. And keys that begin $2^{31}$ elements away must come out right, where there are 9 GB free.
 #
 # As before, all has to come from your launches; torch may allocate, fill with one value, and make views. The check replays every launch and compiles your kernel for two targets: half a minute,

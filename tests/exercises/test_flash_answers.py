@@ -47,7 +47,7 @@ def test_a_right_attention_passes_however_it_is_written(findings, answer):
 
 
 MEASURED = {
-    "device": "NVIDIA H200", "peer": "cuDNN's attention", "ratios": [0.66, 0.63, 0.65], "roof_share": 0.4, "rounds": 15,
+    "device": "NVIDIA H200", "peer": "cuDNN's attention", "ratios": [0.69, 0.66, 0.68], "roof_share": 0.4, "rounds": 15,
     "wrong_rounds": 0, "torch_operations": [], "far": "right",
 }  # fmt: skip
 
@@ -55,10 +55,10 @@ MEASURED = {
 @pytest.mark.parametrize(
     ("change", "state", "words"),
     [
-        ({}, State.PASSED, "0.65 of cuDNN's attention on NVIDIA H200"),
+        ({}, State.PASSED, "0.68 of cuDNN's attention on NVIDIA H200"),
         ({"ratios": [0.84]}, State.PASSED, "(goal reached)"),
         ({"ratios": [0.29]}, State.FAILED, "the bar is"),
-        ({"far": "not tried: 9.0 GB must be free"}, State.PASSED, "0.65"),
+        ({"far": "not tried: 9.0 GB must be free"}, State.PASSED, "0.68"),
         ({"far": "wrong"}, State.FAILED, "2**31 elements"),
         ({"wrong_rounds": 2, "roof_share": 0.0}, State.FAILED, "in 2 of 15 rounds"),
         ({"torch_operations": ["_softmax"]}, State.FAILED, "torch worked inside your function (_softmax)"),
