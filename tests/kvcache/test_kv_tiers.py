@@ -12,6 +12,14 @@ from course_lib.workloads.table_walk import table_walk
 ROOT = Path(__file__).parents[2]
 
 
+@pytest.fixture(autouse=True)
+def _one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
 @pytest.fixture
 def storage():
     made = KVStorage(6, 4, layers=3, shapes=((2, 8), (2, 8)), dtype=torch.float32)

@@ -2,12 +2,13 @@
 
 from .attend_rows import ATTEND_ROWS
 from .blocks import BLOCKS
+from .debugging import DEBUGGING
 from .flash import FLASH
 from .merge import MERGE
 from .prefix import PREFIX
 from .tile_needs import TILE_NEEDS
 from .tiled import TILED
 
-EXERCISES = (MERGE, ATTEND_ROWS, TILED, FLASH, TILE_NEEDS, BLOCKS, PREFIX)
+EXERCISES = (MERGE, ATTEND_ROWS, TILED, FLASH, TILE_NEEDS, BLOCKS, PREFIX, DEBUGGING)
 
-__all__ = ["ATTEND_ROWS", "BLOCKS", "EXERCISES", "FLASH", "MERGE", "PREFIX", "TILED", "TILE_NEEDS"]
+__all__ = ["ATTEND_ROWS", "BLOCKS", "DEBUGGING", "EXERCISES", "FLASH", "MERGE", "PREFIX", "TILED", "TILE_NEEDS"]
