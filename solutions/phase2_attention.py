@@ -14,9 +14,10 @@
 # | 5 | Does a tile fit, and who decides that? | 90 min | 8 |
 # | 6 | Where do keys and values live when nobody knows how many will come? | 110 min | 8 |
 # | 7 | Can a beginning that many share be kept once? | 2 h | 9 |
+# | 8 | How does a kernel write and read through a block table? | 150 min | 12, 3 of them on a GPU |
 # | 11 | What can counters say, and who finds the mistakes? | 95 min | 8 |
 #
-# The hours are our estimate for somebody who works the numbers out on paper. Sections keep their numbers; 8 to 10 are still to come.
+# The hours are our estimate for somebody who works the numbers out on paper. Sections keep their numbers; 9 and 10 are still to come.
 #
 # **How the exercises work** is as in phase 1: write the function, run the check below it, try as often as you like. Points that can only be
 # earned on a GPU wait on a machine without one.
@@ -1402,8 +1403,10 @@ from course_lib.attention.tiles import Tile
 from course_lib.interpreter.compiled import Launch, compile_reports
 
 tiles = [
-    (TileChoice(128, 64, 128, 3, 8), A100), (TileChoice(64, 64, 128, 3, 4), A100), (TileChoice(128, 64, 128, 3, 8), H200), (TileChoice(64, 64, 128, 3, 4), H200),
-    (TileChoice(128, 64, 128, 3, 4), H200), (TileChoice(128, 128, 128, 2, 4), H200), (TileChoice(128, 128, 128, 4, 8), H200), (TileChoice(256, 256, 64, 2, 8), H200),
+    (TileChoice(128, 64, 128, stages=3, warps=8), A100), (TileChoice(64, 64, 128, stages=3, warps=4), A100),
+    (TileChoice(128, 64, 128, stages=3, warps=8), H200), (TileChoice(64, 64, 128, stages=3, warps=4), H200),
+    (TileChoice(128, 64, 128, stages=3, warps=4), H200), (TileChoice(128, 128, 128, stages=2, warps=4), H200),
+    (TileChoice(128, 128, 128, stages=4, warps=8), H200), (TileChoice(256, 256, 64, stages=2, warps=8), H200),
 ]
 
 
@@ -1476,7 +1479,8 @@ def map_of(gpu, stages):
 
 
 try:
-    tile_map_figure({f"{gpu.name}, {stages} stages": map_of(gpu, stages) for gpu, stages in ((A100, 2), (H200, 2), (H200, 3))})
+    panels = {f"{gpu.name}, {stages} stages": map_of(gpu, stages) for gpu, stages in ((A100, 2), (H200, 2), (H200, 3))}
+    tile_map_figure(panels)
 except NotImplementedError as still_open:
     print(still_open)
 
@@ -1491,10 +1495,12 @@ try:
         for head_dim in (64, 128, 256):
             needs = tile_needs(TileChoice(128, 64, head_dim, 2, 8), gpu)
             products, exps = needs["product_cycles"], needs["exp_cycles"]
-            print(f"{gpu.name:>5}, head_dim {head_dim:>3}: products {products:5.0f} cycles, exponentials {exps:4.0f}, {exps / products:.2f} of them")
+            words = f"{gpu.name:>5}, head_dim {head_dim:>3}: products {products:5.0f} cycles"
+            print(f"{words}, exponentials {exps:4.0f}, {exps / products:.2f} of them")
     needs = tile_needs(TileChoice(128, 64, 128, 2, 8, element_bytes=1), H200)
     print(f" H200, head_dim 128, FP8: products {needs['product_cycles']:.0f} cycles, exponentials {needs['exp_cycles']:.0f}")
-    print(f"FLOPs for each byte of K and V, bf16: {tile_needs(TileChoice(128, 64, 128, 2, 8), H200)['flops_per_byte']:.0f} for 128 queries")
+    needs = tile_needs(TileChoice(128, 64, 128, 2, 8), H200)
+    print(f"FLOPs for each byte of K and V, bf16: {needs['flops_per_byte']:.0f} for 128 queries")
 except NotImplementedError as still_open:
     print(still_open)
 
@@ -1522,13 +1528,17 @@ lab.predict("C088", "C089")
 
 # %%
 try:
-    print("tile         roadmap   2 stages   3 stages   Triton's blocks?")
-    for size in (64, 96, 128, 160):
-        two, three = (tile_needs(TileChoice(size, size, 128, stages, 8), H200) for stages in (2, 3))
-        kib = [f"{needs['shared_bytes'] // 1024} KiB{'' if 'shared memory' not in needs['refused'] else ' X'}" for needs in (two, three)]
-        print(f"{size:>3} x {size:<5}{3 * size * 128 * 2 // 1024:>6} KiB {kib[0]:>10} {kib[1]:>10}   {'no' if 'block_q' in two['refused'] else 'yes'}")
+    corrected = {
+        size: [tile_needs(TileChoice(size, size, 128, stages, 8), H200) for stages in (2, 3)] for size in (64, 96, 128, 160)
+    }
+    print("tile         roadmap    2 stages    3 stages  a block of Triton's?  (X: refused for its shared memory)")
+    for size, both in corrected.items():
+        line = f"{size:>3} x {size:<5}{3 * size * 128 * 2 // 1024:>6} KiB"
+        for needs in both:
+            line += f"{needs['shared_bytes'] // 1024:>6} KiB {'X' if 'shared memory' in needs['refused'] else ' '}"
+        print(line, " no" if "block_q" in both[0]["refused"] else " yes")
     needs = tile_needs(TileChoice(128, 176, 128, 2, 8), H200)
-    print(f"FlashAttention-3's 128 x 176: {needs['shared_bytes'] // 1024} KiB of {H200.shared_block_bytes // 1024}, refused by Triton for {needs['refused']}")
+    print(f"FlashAttention-3's 128 x 176: {needs['shared_bytes'] // 1024} KiB, in Triton refused for {needs['refused']}")
 except NotImplementedError as still_open:
     print(still_open)
 
@@ -1544,23 +1554,33 @@ except NotImplementedError as still_open:
 # %%
 from course_lib.recorded import recorded
 
+
+def measured_words(row):
+    low, high = row["spread"]
+    held = f"{row['shared_bytes'] / 1024:.0f} KiB, {row['registers']} registers, {row['spills']} spills"
+    words = f"{row['query_rows']:>3} x {row['key_rows']:<3} {row['warps']} warps, {row['stages']} stages"
+    return f"{words}: {row['ours']:.0f} TFLOP/s ({low:.0f} to {high:.0f}); {held}"
+
+
 try:
     rows = [row for row in recorded("flash_tiles")["rows"] if row["ours"]]
     for head_dim in (64, 128):
         for causal in (False, True):
             print(f"head_dim {head_dim}, {'causal' if causal else 'full'}")
-            best = {}
-            for row in sorted((row for row in rows if (row["head_dim"], row["causal"]) == (head_dim, causal)), key=lambda row: row["ours"]):
-                best[row["query_rows"], row["key_rows"]] = row
-            for (block_q, block_k), row in sorted(best.items(), key=lambda one: -one[1]["ours"]):
-                low, high = row["spread"]
-                held = f"{row['shared_bytes'] / 1024:.0f} KiB, {row['registers']} registers, {row['spills']} spills"
-                print(f"  {block_q:>3} x {block_k:<3} {row['warps']} warps, {row['stages']} stages: {row['ours']:.0f} TFLOP/s ({low:.0f} to {high:.0f}); {held}")
+            these = [row for row in rows if (row["head_dim"], row["causal"]) == (head_dim, causal)]
+            best = {(row["query_rows"], row["key_rows"]): row for row in sorted(these, key=lambda row: row["ours"])}
+            for row in sorted(best.values(), key=lambda row: -row["ours"]):
+                print(f"  {measured_words(row)}")
+    print("what spills cost, head_dim 128, full, 128 x 64, 3 stages:")
+    for row in rows:
+        if (row["head_dim"], row["causal"], row["query_rows"], row["key_rows"], row["stages"]) == (128, False, 128, 64, 3):
+            print(f"  {measured_words(row)}")
 except FileNotFoundError:
     print("This table has not been recorded yet. On a Hopper GPU, `labs bench flash_tiles` measures it in some minutes.")
 
 # %% [markdown]
-# Two things to look for where you have the table: whether the tile with the most FLOPs for each byte is the fastest one, and how many programs share an SM (your function says it) for those on top.
+# Three things to look for where you have the table: whether the tile with the most FLOPs for each byte is the fastest one; how many programs share an SM (your function says it) for those on top; and what the
+# same tile loses when half of the warps make it spill.
 #
 # ### Before a launch
 #
@@ -1570,9 +1590,10 @@ except FileNotFoundError:
 from course_lib.attention import check_tile
 from course_lib.hardware import spec
 
-for tile, head_dim in ((Tile(64, 64, 4, 3), 128), (Tile(128, 128, 8, 4), 128), (Tile(256, 256, 8, 2), 64), (Tile(128, 176, 8, 2), 128)):
+asked = [(Tile(64, 64, 4, 3), 128), (Tile(128, 128, 8, 4), 128), (Tile(256, 256, 8, 2), 64), (Tile(128, 176, 8, 2), 128)]
+for tile, head_dim in asked:
     try:
-        print("fits:", check_tile(tile, head_dim, spec("h200-sxm")))
+        print("nothing forbids it:", check_tile(tile, head_dim, spec("h200-sxm")))
     except ValueError as error:
         print("refused:", error)
 
@@ -2678,6 +2699,503 @@ print(prefixes.compact())
 # 3. Whatever lay there before. That is why `publish` is a call of its own, after the step that computed them.
 # 4. The bound of today's traffic. If it fell from 0.8 to 0.6, people send something else; if the bound is 0.8 and the rate is 0.6, the cache loses
 #    beginnings: too small, or a router that spreads them.
+# </details>
+
+# %% [markdown]
+# ## 8. Through the table
+#
+# *About two and a half hours.*
+#
+# Section 6 hands out blocks, section 7 shares them, and all of that is lists of numbers on the host. On the GPU, two kernels make it true. In every step
+# of every layer, a **paged write** puts the keys and values of the new tokens into their slots, and a **paged decode** lets each new token look at
+# all tokens of its sequence, wherever their blocks lie.
+#
+# **Before you run the cell**, on paper: one layer of Llama-3-8B, 32 query heads on 8 KV heads of 128, bf16. 64 sequences have 8192 tokens each, in blocks of 16. How
+# many bytes of K and V does a decode step read, how many of block tables, and how long does an H200 take to read them? Attention takes $4d$ FLOPs for each
+# query head and token: how many FLOPs is that for each byte?
+
+# %% tags=["nbval-check-output"]
+sequences, tokens, q_heads, kv_heads, head_dim, block = 64, 8192, 32, 8, 128, 16
+kv_bytes = sequences * tokens * 2 * kv_heads * head_dim * 2
+table_bytes = sequences * tokens // block * 4
+flops = sequences * tokens * q_heads * 4 * head_dim
+print(f"K and V       {kv_bytes / 1e9:8.3f} GB, at 4.8 TB/s {kv_bytes / 4.8e9:.3f} ms")
+print(f"block tables  {table_bytes / 1e9:8.6f} GB, 1 byte for each {kv_bytes // table_bytes:,} of K and V")
+print(f"arithmetic    {flops / kv_bytes:8.1f} FLOP a byte; the ridge of an H200 is at 206")
+print(f"new K and V   {sequences * 2 * kv_heads * head_dim * 2 / 1e6:8.3f} MB to write")
+
+# %% [markdown]
+# A decode step waits for memory and for nothing else. So its time is its bytes, *if* the kernel reads each byte once and keeps the memory busy. The table is next to nothing: one
+# int32 for a block of 16 tokens with all heads, 64 KiB. What can cost something is the *detour*: an address that is known only when the entry has arrived.
+#
+# Which bytes? In the figure, three sequences lie in 24 blocks of 4 slots. A step reads the coloured slots, and nothing else. The white ones hold whatever was left there.
+
+# %%
+from course_lib.display.block_table_figure import block_table_figure
+
+tables = {"A": [7, 18, 2], "B": [11, 3, 20, 5, 16], "C": [9]}
+block_table_figure(tables, {"A": 10, "B": 20, "C": 1}, 24, 4, "what a decode step reads", columns=12);
+
+# %% [markdown]
+# ### From a token to an address
+#
+# Token $p$ of a sequence lies in block `table[p // block_size]`, at place `p % block_size`. An element of its K is then
+#
+# $$ \text{block} \cdot s_0 + \text{place} \cdot s_1 + \text{head} \cdot s_2 + \text{dim} $$
+#
+# elements behind `k_blocks[0, 0, 0, 0]`, with $s$ = `k_blocks.stride()`. This kernel uses it: it collects one sequence's K of one head, in order.
+
+# %%
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def gather_kernel(
+    blocks_ptr, table_ptr, out_ptr, length, block_stride, place_stride, BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr,
+):
+    token, dim = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, D)
+    live = token < length
+    block = tl.load(table_ptr + token // BLOCK_SIZE, mask=live, other=0).to(tl.int64)
+    offset = block * block_stride + token % BLOCK_SIZE * place_stride
+    x = tl.load(blocks_ptr + offset[:, None] + dim[None, :], mask=live[:, None], other=0.0)
+    tl.store(out_ptr + token[:, None] * D + dim[None, :], x, mask=live[:, None])
+
+
+device = "cuda" if torch.cuda.is_available() else "cpu"
+k_blocks = torch.full((24, 4, 1, 16), float("nan"), device=device)  # slots without a token hold NaN
+for p in range(10):
+    k_blocks[tables["A"][p // 4], p % 4] = p
+gathered = torch.empty(10, 16, device=device)
+table = torch.tensor([*tables["A"], -1, -1], dtype=torch.int32, device=device)
+lab.trace(gather_kernel, k_blocks, table, gathered, 10, k_blocks.stride(0), k_blocks.stride(1), grid=(1,), BLOCK_SIZE=4, TILE=16, D=16, targets=("sm_90",))
+
+# %%
+print(gathered[:, 0].tolist())
+
+# %% [markdown]
+# What to notice:
+#
+# - **A tile is not a block.** The tile has 16 tokens, the blocks have 4. Each lane loads the entry of *its* token, so four lanes load the same one. The hardware makes one request of
+#   it. So the tile can be as large as the memory wants it, whatever the size of a block; for each tile there is one load of entries, and a wait for it.
+# - **`mask=live` at the entry.** Behind a row's last block, a table may hold anything: -1, the blocks of somebody else, or numbers that name no block. Nothing there may be *followed*.
+# - **`mask=live[:, None]` at K and V.** The last block is not full, and what nobody wrote may be NaN. A weight of 0 does not help: $0 \cdot \text{NaN}$ is NaN.
+# - **`.to(tl.int64)`.** The entry is an int32, and so is a stride that fits into one. Llama's blocks of 16 are $2^{14}$ elements apart, so block 131 072 lies $2^{31}$ elements behind the first. K of one layer has 4.3 GB
+#   then, and the product would wrap around to a *negative* number.
+#
+# ### The slow path
+#
+# With this kernel one could be done: gather each sequence's K and V into one piece, then call the attention of section 4. It is right, it is how many a paged cache begins, and it is the oracle of our tests
+# (`course_lib/attention/paged_reference.py`). **On paper**: how many bytes move for each byte of K and V?
+
+# %% tags=["nbval-check-output"]
+for name, times in (("through the table", 1), ("gather, then attention", 3)):
+    print(f"{name:<24}{times * kv_bytes / 1e9:7.2f} GB, at 4.8 TB/s {times * kv_bytes / 4.8e9:.2f} ms")
+print(f"and a second copy of the cache of {kv_bytes / 1e9:.2f} GB, as long as the step lasts")
+
+# %% [markdown]
+# Read, written, read again. Measured on an H200, with our own kernel for both, and torch's `index_select` for the gather:
+
+# %%
+from course_lib.recorded import recorded
+
+
+def rows_of(name, words):
+    """Rows of a recorded result whose case has these words; [] with a line that says so where it was not recorded yet."""
+    try:
+        return [row for row in recorded(name)["rows"] if words in row["case"]]
+    except FileNotFoundError:
+        print(f"{name} was not recorded yet; on a GPU, `labs bench {name}` does it")
+        return []
+
+
+for row in rows_of("paged_gather", "against a gather"):
+    ours, theirs = row["kv_bytes"] / row["ours"] / 1e3, row["kv_bytes"] / row["peer"] / 1e3
+    print(f"{row['case'].split(',')[0]:>10}: table {ours:7.1f} us, {row['roof_share']:.2f} of the read roof; gather and attention {theirs:7.1f} us, {theirs / ours:.2f} times")
+
+# %% [markdown]
+# ### 16 bytes at a time
+#
+# A thread can load 16 bytes with one instruction, 8 elements of bf16. It needs an address that is a multiple of 16 bytes. And the *compiler* has to know that it is one, since it writes the instruction
+# before there is any address. What does Triton know? At each launch it looks at two things: whether a tensor's address is a multiple of 16 bytes, and which integers (the strides) are multiples of 16. Guess before you run the cell: which of
+# these six caches is read 16 bytes at a time?
+
+# %%
+from course_lib.interpreter import compile_report
+
+
+def cache_of(offset=0, padding=0):
+    """[8, 16, 1, 128] bf16: `offset` elements behind an aligned address, with `padding` elements behind each head's 128."""
+    memory = torch.empty(8 * 16 * (128 + padding) + offset, dtype=torch.bfloat16, device="meta")
+    return memory[offset:].view(8, 16, 1, 128 + padding)[..., :128]
+
+
+caches = {
+    "as allocated": cache_of(), "begins 2 bytes later": cache_of(1), "begins 8 bytes later": cache_of(4), "begins 16 bytes later": cache_of(8),
+    "padded by 8 elements": cache_of(0, 8), "padded by 16 elements": cache_of(0, 16),
+}
+to, entries = torch.empty(64, 128, dtype=torch.bfloat16, device="meta"), torch.empty(8, dtype=torch.int32, device="meta")
+for name, cache in caches.items():
+    report = compile_report(
+        gather_kernel, (cache, entries, to, 50, *cache.stride()[:2]), {"BLOCK_SIZE": 16, "TILE": 64, "D": 128}, targets=("sm_90",)
+    )
+    (hopper,) = report.targets
+    print(f"{name:<26}widest load {hopper.widest_load_bits // 8:>2} bytes, {hopper.registers:>3} registers")
+
+# %% [markdown]
+# Where it says 4 bytes, those are the entries of the table; K itself comes 2 bytes at a time, with eight instructions in place of one. Half a multiple of 16 bytes is no better than none. And the fifth is the one to remember: with 8 elements of padding,
+# tokens *are* a multiple of 16 bytes apart (272), and the compiler is told of multiples of 16 *elements* only.
+#
+# Nothing crashes, no result changes, it is just slow. So an engine looks once, before it starts. That is `check_alignment`, a test that is worth having because it can fail:
+
+# %% tags=["nbval-check-output"]
+from course_lib.attention.alignment import check_alignment
+
+for offset, padding in ((0, 0), (1, 0), (0, 8)):
+    memory = torch.empty(8 * 16 * (128 + padding) + offset, dtype=torch.bfloat16)
+    try:
+        check_alignment("K", memory[offset:].view(8, 16, 1, 128 + padding)[..., :128])
+        print("K is fine")
+    except ValueError as error:
+        print(error)
+
+# %% [markdown]
+# What does it cost in time?
+
+# %%
+for row in rows_of("paged_gather", "bytes later"):
+    print(f"{row['case'].split(',')[-2].strip():<36}{row['ratio']:.2f} of the rate of K and V as allocated")
+
+# %% [markdown]
+# Heads of 64 or 128 elements and whole blocks are multiples of 16 elements by themselves. It goes wrong when somebody cuts K and V out of one buffer at an odd place, puts a header in front of a block, or pads. So what do you make of this advice?
+
+# %%
+lab.predict("C173")
+
+# %% [markdown]
+# ### Exercise 2.8: paged write and paged decode (about 65 lines, 12 points, 3 of them on a GPU)
+#
+# Two kernels, in two cells, and one check for both. It also runs when only one of them is written.
+#
+# **`paged_write(k, v, k_blocks, v_blocks, slots)`** puts each new token into its slot. It changes the caches and returns nothing.
+#
+# **`paged_decode(q, k_blocks, v_blocks, block_tables, kv_lengths)`** returns softmax attention of one query token for each sequence.
+#
+# | | shape | dtype | |
+# |---|---|---|---|
+# | `k`, `v` | [tokens, kv_heads, head_dim] | fp16 or bf16 | new tokens; `head_dim` is 64 or 128, `kv_heads` any number, 3 for example |
+# | `k_blocks`, `v_blocks` | [num_blocks, block_size, kv_heads, head_dim] | as `k` | the caches; `block_size` is 16, 32 or 64 |
+# | `slots` | [tokens] | int64 | slot $s$ is place `s % block_size` of block `s // block_size`; -1: this token is not written. No two tokens have the same slot |
+# | `q` | [batch, q_heads, head_dim] | as `k` | one token of each sequence; query head `h` reads KV head `h // (q_heads // kv_heads)` |
+# | `block_tables` | [batch, max_blocks] | int32 | of each sequence: its blocks in order. Behind the last one: anything |
+# | `kv_lengths` | [batch] | int32 | how many tokens a sequence has, its newest included; 0: a row of padding, which gets zeros |
+# | result | as `q` | as `q` | $\text{softmax}(q k^T / \sqrt{\text{head\_dim}})\, v$ over the sequence's tokens |
+#
+# The last axis of each has stride 1. Other strides are whatever they are: `k` and `v` may be parts of one product, the rows of `block_tables` columns of wider ones, and the strides of `k_blocks` and `v_blocks` need not be alike: K and V of a block may lie side by side, or
+# a head behind the other in one of them. `slots` and `kv_lengths` are contiguous. **Every slot that holds no token holds NaN.**
+#
+# What is judged:
+#
+# - **Write** (1.5 points). The right elements in the right slots, the rest of the caches and all memory beside them untouched.
+# - **Write traffic** (0.5). Each element of `k` and `v` is loaded at most once, and stored once where it is not skipped. A slot may be loaded once for each head of K and of V, and not for each element.
+# - **Lengths** (1.5). 0, 1, 15, 16, 17, 63 to 65, 127 to 129, hundreds; all block sizes, both types and head dims; scores that rise and fall, and -20 000 as the only score.
+# - **Heads** (1). 6 query heads on 2 KV heads, 4 on 1, 3 on 3.
+# - **Tables** (1). -1, $2^{31} - 1$ or other sequences' blocks behind the last one; rows of wider tables.
+# - **Layouts** (1). The two orders named above.
+# - **Step** (0.5). First the write, then the decode, of the same step.
+# - **Decode traffic** (1). For each *query head*: K and V of its sequence's tokens at most once, 4 bytes of the table for each token (one entry a token, as above, is enough), `q` once and the length once. The result is stored once, and nothing else. So slots
+#   behind the last token are not loaded, and there is one pass over the sequence.
+# - **Compiled** (0.5 for each of the two), for A100 and H100 with 8 heads of 128 in bf16: loads of 16 bytes for each thread, in the write stores as well; at most 8 registers spilled. For the decode, `q` begins beside a multiple of 16 bytes, so what is wide
+#   can only be K and V.
+# - **Timed** (3, in a cell of its own, on a GPU). 64 sequences of 8192 tokens, 8 query heads on 8 KV heads of 128, bf16, blocks of 16, in turns with a kernel that does nothing but read K and V: at least 0.5 of its speed, part points from 0.35
+#   on, a badge from 0.8 on. And blocks that begin $2^{31}$ elements behind the first must be written and read right, where there are 9 GB free.
+#
+# As before, all has to come from your launches: torch may allocate, fill with one value, and make views; a copy of an input is refused. The check takes about ten seconds.
+#
+# **Before you code**:
+#
+# 1. In the write, what does a program do whose slot is -1? In a kernel `-1 // 16` is 0 and `-1 % 16` is -1: where would it write?
+# 2. In the loop of the decode, can the maximum $m$ be $-\infty$ after a tile? What is $l$ for a sequence of length 0?
+# 3. A sequence has 20 tokens in blocks of 16, a tile has 64 lanes. How many entries of the table may be looked at? How many elements of K may be loaded for one head, $d = 128$?
+#
+# <details><summary>Hint: the write's grid</summary>
+#
+# A program for each token, with a tile `[heads, head_dim]` of all its heads: head numbers are `tl.arange(0, HEADS)` with the next power of two, masked. 8 heads of 128 are 1024 elements, 8 for each of 128 threads.
+# </details>
+#
+# <details><summary>Hint: the decode's grid and loop</summary>
+#
+# A program for each query head and sequence, with `m`, `l` as numbers and `acc` as `[head_dim]`, as in section 2. Tiles of 64 tokens: `s = tl.sum(q[None, :] * k, 1)` and
+# `acc = acc * rescale + tl.sum(p[:, None] * v, 0)`, in float32. One query against a tile is no work for tensor cores: it is 4 FLOPs for each 4 bytes.
+# </details>
+#
+# <details><summary>Hint: strides</summary>
+#
+# A tuple can be passed to a kernel: give it `k_blocks.stride()`, and use `k_strides[0]`, `k_strides[1]`, `k_strides[2]` inside.
+# </details>
+#
+# <details><summary>Hint: faster</summary>
+#
+# Memory is kept busy by what is under way at the same time. Load the tile of V right after that of K, before anything is computed with K: both are then under way together. A tile of 16 tokens has 4 KB of K, one of 64 has 16 KB.
+# </details>
+
+# %% grade_id="ex-2-8"
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def paged_write_kernel(
+    k_ptr, v_ptr, k_blocks_ptr, v_blocks_ptr, slots_ptr, k_strides, v_strides, k_block_strides, v_block_strides, kv_heads,
+    BLOCK_SIZE: tl.constexpr, HEADS: tl.constexpr, D: tl.constexpr,
+):
+    """Put new keys and values into their slots."""
+    ### BEGIN SOLUTION
+    token = tl.program_id(0).to(tl.int64)
+    slot = tl.load(slots_ptr + token)
+    if slot >= 0:
+        block, place = slot // BLOCK_SIZE, slot % BLOCK_SIZE
+        head, dim = tl.arange(0, HEADS)[:, None], tl.arange(0, D)[None, :]
+        inside = head < kv_heads
+        k = tl.load(k_ptr + token * k_strides[0] + head * k_strides[1] + dim, mask=inside)
+        v = tl.load(v_ptr + token * v_strides[0] + head * v_strides[1] + dim, mask=inside)
+        to_k = block * k_block_strides[0] + place * k_block_strides[1] + head * k_block_strides[2] + dim
+        to_v = block * v_block_strides[0] + place * v_block_strides[1] + head * v_block_strides[2] + dim
+        tl.store(k_blocks_ptr + to_k, k, mask=inside)
+        tl.store(v_blocks_ptr + to_v, v, mask=inside)
+    ### END SOLUTION
+
+
+def paged_write(k, v, k_blocks, v_blocks, slots) -> None:
+    """k, v [tokens, kv_heads, head_dim] into k_blocks, v_blocks [num_blocks, block_size, kv_heads, head_dim] at slots [tokens]."""
+    ### BEGIN SOLUTION
+    tokens, kv_heads, head_dim = k.shape
+    paged_write_kernel[(tokens,)](
+        k, v, k_blocks, v_blocks, slots, k.stride(), v.stride(), k_blocks.stride(), v_blocks.stride(), kv_heads,
+        BLOCK_SIZE=k_blocks.shape[1], HEADS=triton.next_power_of_2(kv_heads), D=head_dim,
+    )
+    ### END SOLUTION
+
+
+# %% [markdown]
+# `paged_attention` below is what the check calls. It only passes on what it gets; leave it as it is.
+
+# %% grade_id="ex-2-8-b"
+import math
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def paged_decode_kernel(
+    q_ptr, k_ptr, v_ptr, tables_ptr, lengths_ptr, out_ptr, q_strides, k_strides, v_strides, table_stride, out_strides, group, scale_log2,
+    BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr,
+):
+    """One query over its sequence's tokens, TILE at a time, through the block table."""
+    ### BEGIN SOLUTION
+    head, row = tl.program_id(0), tl.program_id(1).to(tl.int64)
+    length = tl.load(lengths_ptr + row)
+    dim = tl.arange(0, D)
+    q = tl.load(q_ptr + row * q_strides[0] + head * q_strides[1] + dim).to(tl.float32) * scale_log2
+    k_ptr += head // group * k_strides[2]
+    v_ptr += head // group * v_strides[2]
+    m = tl.full((), float("-inf"), tl.float32)
+    l = tl.full((), 0.0, tl.float32)
+    acc = tl.zeros((D,), tl.float32)
+    for start in range(0, length, TILE):
+        token = start + tl.arange(0, TILE)
+        live = token < length
+        block = tl.load(tables_ptr + row * table_stride + token // BLOCK_SIZE, mask=live, other=0).to(tl.int64)
+        place = token % BLOCK_SIZE
+        k_at = (block * k_strides[0] + place * k_strides[1])[:, None] + dim[None, :]
+        v_at = (block * v_strides[0] + place * v_strides[1])[:, None] + dim[None, :]
+        k = tl.load(k_ptr + k_at, mask=live[:, None], other=0.0)
+        v = tl.load(v_ptr + v_at, mask=live[:, None], other=0.0)  # zeros where nobody wrote: 0 * NaN would be NaN
+        s = tl.where(live, tl.sum(q[None, :] * k.to(tl.float32), 1), float("-inf"))
+        larger = tl.maximum(m, tl.max(s, 0))  # a tile has a token, so this is finite
+        rescale, p = tl.exp2(m - larger), tl.exp2(s - larger)
+        l = l * rescale + tl.sum(p, 0)
+        acc = acc * rescale + tl.sum(p[:, None] * v.to(tl.float32), 0)
+        m = larger
+    out = acc / tl.where(l > 0, l, 1.0)
+    tl.store(out_ptr + row * out_strides[0] + head * out_strides[1] + dim, out.to(out_ptr.dtype.element_ty))
+    ### END SOLUTION
+
+
+def paged_decode(q, k_blocks, v_blocks, block_tables, kv_lengths) -> torch.Tensor:
+    """q [batch, q_heads, head_dim] over the first kv_lengths [batch] tokens of block_tables [batch, max_blocks] -> as q."""
+    ### BEGIN SOLUTION
+    batch, q_heads, head_dim = q.shape
+    out = torch.empty((batch, q_heads, head_dim), dtype=q.dtype, device=q.device)
+    paged_decode_kernel[(q_heads, batch)](
+        q, k_blocks, v_blocks, block_tables, kv_lengths, out, q.stride(), k_blocks.stride(), v_blocks.stride(), block_tables.stride(0),
+        out.stride(), q_heads // k_blocks.shape[2], math.log2(math.e) / math.sqrt(head_dim), BLOCK_SIZE=k_blocks.shape[1], TILE=64, D=head_dim,
+    )
+    return out
+    ### END SOLUTION
+
+
+def paged_attention(q, k, v, k_blocks, v_blocks, slots, block_tables, kv_lengths):
+    """One layer's step: new tokens, if there are any, are written; queries, if there are any, are answered."""
+    if k is not None:
+        paged_write(k, v, k_blocks, v_blocks, slots)
+    if q is not None:
+        return paged_decode(q, k_blocks, v_blocks, block_tables, kv_lengths)
+
+
+# %% grade_id="ex-2-8-check"
+lab.check("2.8", paged_attention)
+
+# %% grade_id="ex-2-8-timed"
+lab.check_timed("2.8", paged_attention)
+
+# %% [markdown]
+# <details><summary>The three questions</summary>
+#
+# It writes nothing. Block 0, place -1: before the cache, into whatever lies there. With the condition `slot >= 0`, or with a mask, nobody gets there.
+#
+# A tile of the loop has at least one token, so $m$ is finite from the first tile on. With length 0 there is no tile: $l = 0$, and $acc / l$ is NaN.
+#
+# Two, those of blocks 0 and 1. $20 \cdot 128 = 2560$ elements, not $64 \cdot 128$, and not $32 \cdot 128$.
+# </details>
+#
+# ### Your kernels at work
+#
+# A small engine without a model: `BlockTables` of the library hands out the slots, your kernels write and read, and a list for each sequence holds the truth.
+
+# %%
+from course_lib.attention.reference import attention_reference
+from course_lib.kvcache import BlockPool, BlockTables
+
+try:
+    draw = torch.Generator().manual_seed(8)
+    pool = BlockPool(num_blocks=12, block_size=16)
+    books = BlockTables(pool)
+    k_blocks, v_blocks = torch.full((2, 12, 16, 2, 64), float("nan"), dtype=torch.float16, device=device)
+    truth = {name: (torch.empty(0, 2, 64), torch.empty(0, 2, 64)) for name in "abc"}
+    for name in truth:
+        books.add(name, 0)
+    error = 0.0
+    for step, news in enumerate(({"a": 18, "b": 3, "c": 31}, {"a": 1, "b": 1, "c": 1}, {"a": 1, "b": 1}, {"a": 14, "c": 17})):
+        slots, new_k, new_v = [], [], []
+        for name, count in news.items():
+            start = len(truth[name][0])
+            books.append(name, count)
+            slots += books.slots(name, start, start + count)
+            k, v = torch.randn(2, count, 2, 64, generator=draw).half()
+            truth[name] = tuple(torch.cat(pair) for pair in zip(truth[name], (k, v), strict=True))
+            new_k.append(k)
+            new_v.append(v)
+        paged_write(torch.cat(new_k).to(device), torch.cat(new_v).to(device), k_blocks, v_blocks, torch.tensor(slots, device=device))
+        q = torch.randn(3, 4, 64, generator=draw).half()
+        lengths = torch.tensor([len(k) for k, _ in truth.values()], dtype=torch.int32, device=device)
+        out = paged_decode(q.to(device), k_blocks, v_blocks, books.as_tensor(list(truth)).to(device), lengths).cpu()
+        for row, (k, v) in enumerate(truth.values()):
+            want = attention_reference(q[None, row, None], k[None], v[None])[0][0, 0]
+            error = max(error, float((out[row].double() - want).abs().max()))
+        print(f"step {step}: lengths {lengths.tolist()}, largest error so far {error:.0e}")
+except NotImplementedError as still_open:
+    print(still_open)
+
+# %% [markdown]
+# ### What the table costs
+#
+# From our recorded measurements, with the library's kernel, which differs from yours by what section 9 is about. It was run through a table, and on the same memory without one:
+
+# %%
+for row in rows_of("paged_decode", "own kernel, contiguous"):
+    print(f"{row['case'].rpartition(', against')[0]:<24}{row['ours']:6.0f} GB/s through the table, {row['ratio']:.3f} of the rate without")
+
+# %% [markdown]
+# One to three percent; five for the single sequence of 32 768 tokens with blocks of 16, whose whole step takes 46 µs. The paper that introduced paging reported 20 to 26%, with an older kernel. Now two of the roadmap's sentences.
+
+# %%
+lab.predict("C094", "C108")
+
+# %% [markdown]
+# ### How large is a block? The other side
+#
+# Section 6 counted what large blocks waste. Small ones have longer tables, and their reads jump more often. Both together, for sequences whose ends are evenly spread over a block, and 1700 tokens on average:
+
+# %%
+swept = rows_of("paged_gather", "blocks of")
+print(f"{'block':>6}{'of the memory wasted':>23}" + "".join(f"{words:>24}" for words in ("64 x 8192, GB/s", "32 x 4096, GB/s")))
+for size in (8, 16, 32, 64, 128, 256):
+    waste = (size - 1) / 2 / (1700 + (size - 1) / 2)
+    found = {row["case"].split(",")[0]: row for row in swept if row["block_size"] == size}
+    rates = (f"{found[shape]['ours']:.0f}, {found[shape]['ratio']:.3f} of 16" if shape in found else "not recorded" for shape in ("64 x 8192", "32 x 4096"))
+    print(f"{size:>6}{waste:>23.2%}" + "".join(f"{words:>24}" for words in rates))
+
+# %% [markdown]
+# Put the two columns side by side and choose. There is a second reason for small blocks, from section 7: only *full* blocks are shared.
+#
+# ### The write is not alone
+#
+# In a model, K does not come to the cache as the projection left it. Rotary positions turn it first, and turn `q`. As a kernel of its own that is one more round trip: K is read, turned, written, and read again by your
+# write. The library's write does both at once (`course_lib/attention/paged_write.py`): K passes through registers anyway, so it is turned there. The bytes, for a prefill of 8192 tokens in one layer, 32 and 8 heads:
+
+# %% tags=["nbval-check-output"]
+from course_lib.attention.paged_cost import write_least_bytes
+
+fused = write_least_bytes(8192, 32, 8, 128)
+plain = write_least_bytes(8192, 32, 8, 128, rope=False)
+rope = 8192 * (2 * (32 + 8) * 128 * 2 + 128 * 4)  # q and k in and out, cos and sin
+print(f"turn, then write  {(rope + plain) / 1e6:6.1f} MB")
+print(f"both at once      {fused / 1e6:6.1f} MB")
+
+# %% [markdown]
+# The table of positions comes along in float32: in bf16, position 1001 would be 1000. One more sentence, about who asks for blocks, and when. Which part of it would a captured graph refuse?
+
+# %%
+lab.predict("C212")
+
+# %% [markdown]
+# ### What is left to gain
+#
+# Your decode has a program for each query head. Count what that asks for, with 8 query heads that share fewer and fewer KV heads:
+
+# %%
+from course_lib.exercises.phase2.paged_traffic import paged_traffic
+
+try:
+    table = torch.arange(7, dtype=torch.int32, device=device)[None]
+    length = torch.tensor([100], dtype=torch.int32, device=device)
+    for shared in (8, 2, 1):
+        q = torch.randn(1, 8, 64, generator=draw).half().to(device)
+        k_blocks, v_blocks = (torch.randn(7, 16, shared, 64, generator=draw).half().to(device) for _ in range(2))
+        counted = paged_traffic(paged_decode, q, k_blocks, v_blocks, table, length)
+        once = 2 * 100 * shared * 64 * 2
+        print(f"8 query heads on {shared} KV heads: {counted.loaded_bytes:>7,} B loaded, K and V are {once:>7,} B: {counted.loaded_bytes / once:.2f} times")
+except NotImplementedError as still_open:
+    print(still_open)
+
+# %% [markdown]
+# With a group of 8, K and V are asked for eight times. The L2 answers part of it, if the programs of a group run side by side and keep step, and nobody promises that.
+#
+# And the other end: **one** sequence of 32 768 tokens, 32 query heads. How many programs has your kernel, and how many SMs has the machine?
+
+# %% tags=["nbval-check-output"]
+for batch in (1, 4, 64):
+    print(f"{batch:>2} sequences x 32 heads: {batch * 32:>4} programs, at most {min(1.0, batch * 32 / 132):4.0%} of 132 SMs have work")
+
+# %% [markdown]
+# Both have a cure. The heads of a group become *rows of one tile*, so that K and V are read once for all of them. Then there are even fewer programs, 8 for this sequence; so a sequence is cut into parts, and the parts' partials
+# are merged, by the exercise that began this phase. Section 9.
+#
+# ### Questions
+#
+# 1. A colleague gives every sequence a table of its own *for each layer*, "so that layers can be freed one by one". How large do the tables get, and what is gained?
+# 2. The host computes the slots of a step. Why not let the kernel compute them from `block_tables` and `kv_lengths`?
+# 3. Somebody fills unused table entries with 0 in place of -1, "so that nothing can crash". What changes for a kernel that follows them by mistake?
+# 4. Two streams: one runs the decode of step $n$, the other already writes the tokens of step $n + 1$. Which block may not be handed to somebody else yet, and who knows?
+#
+# <details><summary>Answers</summary>
+#
+# 1. 32 times as many entries, and 32 times as much to keep right on the host. Nothing: a sequence ends in all layers at once, and one number names a place in every layer's cache.
+# 2. It could, for tokens that follow the last one. The host knows more: which tokens are padding, which block was copied because it is shared, which draft tokens were rejected. And it has the numbers at hand, since it just handed out the blocks.
+# 3. It reads block 0, which is somebody's. No fault, no NaN: a wrong answer with other people's text in it, now and then. A number that cannot be followed is the better neighbour.
+# 4. Any block that the decode of step $n$ still reads, that of a sequence that has just ended for instance. Reference counts say who holds it, and the release has to wait for the event behind the step.
 # </details>
 
 # %% [markdown]

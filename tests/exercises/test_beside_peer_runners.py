@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from course_lib.exercises import exercise
-from course_lib.exercises.runners import phase1_copy, phase2_attend_rows, phase2_flash
+from course_lib.exercises.runners import phase1_copy, phase2_attend_rows, phase2_flash, phase2_paged
 from course_lib.grading.outcome import State
 
 
@@ -31,7 +31,7 @@ def device(monkeypatch):
         "mem_get_info": lambda: (0, 2**37),
     }.items():  # fmt: skip
         monkeypatch.setattr(torch.cuda, name, stand_in)
-    for name in ("empty", "randn"):
+    for name in ("empty", "full", "randn", "randperm"):
         made = getattr(torch, name)
         monkeypatch.setattr(torch, name, lambda *size, made=made, device=None, **more: made(*size, **more))
     monkeypatch.setattr(phase1_copy, "COPY_BYTES", 2**12)
@@ -40,6 +40,8 @@ def device(monkeypatch):
     for name, value in {"BATCH": 1, "TOKENS": 20, "HEADS": 2, "HEAD_DIM": 8}.items():
         monkeypatch.setattr(phase2_flash, name, value)
     monkeypatch.setattr(phase2_flash, "_cudnn", attention)
+    for name, value in {"ROWS": 2, "TOKENS": 32, "HEADS": 2, "HEAD_DIM": 64}.items():
+        monkeypatch.setattr(phase2_paged, name, value)
 
 
 def attention(q, k, v, causal=True):
@@ -51,10 +53,15 @@ def rows(scores, values):
     return scores.softmax(1) @ values, scores.logsumexp(1)
 
 
-RIGHT = {"1.4": lambda x, out: out.copy_(x), "2.2": rows, "2.4": attention}
+def through_tables(q, k, v, k_blocks, v_blocks, slots, tables, lengths):
+    keys, values = (x[tables.long()].flatten(1, 2).transpose(1, 2) for x in (k_blocks, v_blocks))
+    return F.scaled_dot_product_attention(q[:, :, None], keys, values)[:, :, 0]
+
+
+RIGHT = {"1.4": lambda x, out: out.copy_(x), "2.2": rows, "2.4": attention, "2.8": through_tables}
 RUN = {
     "1.4": phase1_copy.copy_on_this_device, "2.2": phase2_attend_rows.attend_rows_on_this_device,
-    "2.4": phase2_flash.flash_on_this_device,
+    "2.4": phase2_flash.flash_on_this_device, "2.8": phase2_paged.paged_on_this_device,
 }  # fmt: skip
 
 

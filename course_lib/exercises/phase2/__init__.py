@@ -5,10 +5,11 @@ from .blocks import BLOCKS
 from .debugging import DEBUGGING
 from .flash import FLASH
 from .merge import MERGE
+from .paged import PAGED
 from .prefix import PREFIX
 from .tile_needs import TILE_NEEDS
 from .tiled import TILED
 
-EXERCISES = (MERGE, ATTEND_ROWS, TILED, FLASH, TILE_NEEDS, BLOCKS, PREFIX, DEBUGGING)
+EXERCISES = (MERGE, ATTEND_ROWS, TILED, FLASH, TILE_NEEDS, BLOCKS, PREFIX, PAGED, DEBUGGING)
 
-__all__ = ["ATTEND_ROWS", "BLOCKS", "DEBUGGING", "EXERCISES", "FLASH", "MERGE", "PREFIX", "TILED", "TILE_NEEDS"]
+__all__ = ["ATTEND_ROWS", "BLOCKS", "DEBUGGING", "EXERCISES", "FLASH", "MERGE", "PAGED", "PREFIX", "TILED", "TILE_NEEDS"]

@@ -1,0 +1,146 @@
+"""Exercise 2.8 against many answers at once, and what its time is weighed with."""
+
+import pytest
+
+from course_lib.exercises import exercise
+from course_lib.exercises.runners import phase2_paged as runner
+from course_lib.grading.criteria import Finding
+from course_lib.grading.inside.attempt import attempt
+from course_lib.grading.judging import plan
+from course_lib.grading.outcome import State
+from course_lib.interpreter.recorded.recording import record
+
+from . import judged_together
+from .answers.phase2 import paged as answers
+
+WRONG = dict(answers.MORE_WRONG)
+BY_LAUNCHES = {"write traffic", "write compiled", "decode traffic", "decode compiled"}
+SAYS = {  # what a learner reads, where the words are the point
+    answers.by_torch: "converts an input outside of your launches",
+    answers.written_twice: "Each element is loaded once",
+    answers.dead_scores: "Which score has a weight of 0?",
+    answers.dead_values: "is nothing loaded from behind the last token?",
+    answers.empty_is_nan: "What is acc / l when l is 0",
+    answers.no_table: "table[p // block_size]",
+    answers.table_as_narrow: "Multiply the index of each axis by its stride",
+    answers.whole_last_block: "Slots behind the last token are read as well",
+    answers.gathers_first: "or a copy of it before?",
+    answers.narrow_decode: "the widest load of a thread is 8 bytes",
+}
+
+
+@pytest.fixture(scope="module")
+def findings(tmp_path_factory):
+    """answer -> {criterion's name: its findings}.
+
+    Replays and compilation take seconds. A wrong answer gets those by which it must fail; otherwise its output is looked at.
+    """
+    known, each = exercise("2.8"), [*WRONG, *answers.MORE_RIGHT]
+    found: dict = {answer: {} for answer in each}
+    rows = []
+    for answer in each:
+        for job in plan(known, "check", seed=judged_together.SEED):
+            criterion = known.criteria[job.criterion]
+            if any(found[answer].get(criterion.name, ())):
+                continue  # one case that fails is enough
+            whole = answer not in WRONG or answer is answers.by_torch
+            judged = whole or criterion.name in WRONG[answer] & BY_LAUNCHES
+            one = attempt(getattr(runner, criterion.run), answer, job.case, None, record if judged else None)
+            if judged:
+                rows.append((answer, job, one))
+            else:
+                found[answer].setdefault(criterion.name, []).append(of_output(criterion, job, one))
+    _, jobs, made = zip(*rows, strict=True)
+    made = judged_together.with_evidence("2.8", runner, list(jobs), list(made), tmp_path_factory.mktemp("reports"))
+    for (answer, job, _), one in zip(rows, made, strict=True):
+        criterion = known.criteria[job.criterion]
+        finding = criterion.judge(job.case, one) if one["status"] == "returned" else Finding(State.FAILED, one["message"])
+        found[answer].setdefault(criterion.name, []).append(None if finding.state is State.PASSED else finding)
+    return found
+
+
+def of_output(criterion, job, one):
+    return one["message"] if one["status"] != "returned" else criterion.mistake(job.case, one)
+
+
+@pytest.mark.compile
+@pytest.mark.parametrize("answer", WRONG, ids=lambda a: a.__name__)
+def test_a_wrong_cache_fails_exactly_the_criteria_it_breaks(findings, answer):
+    of_each = findings[answer]
+    assert {name for name, found in of_each.items() if any(found)} == WRONG[answer], of_each
+    assert SAYS.get(answer, "") in " ".join(str(one) for found in of_each.values() for one in found)
+
+
+@pytest.mark.compile
+@pytest.mark.parametrize("answer", answers.MORE_RIGHT, ids=lambda a: a.__name__)
+def test_a_right_cache_passes_however_it_is_written(findings, answer):
+    of_each = findings[answer]
+    assert len(of_each) == 10
+    assert not any(one for found in of_each.values() for one in found), of_each
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("answer", answers.REST_RIGHT, ids=lambda a: a.__name__)
+def test_another_right_cache_passes(answer, tmp_path):
+    verdict = judged_together.verdicts("2.8", runner, [answer], tmp_path)[answer]
+    assert [o.state for o in verdict.outcomes] == [State.PASSED] * 10, [(o.name, o.reason) for o in verdict.outcomes]
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(("answer", "must"), [*answers.REST_WRONG, *answers.MORE_WRONG], ids=lambda v: getattr(v, "__name__", ""))
+def test_a_wrong_output_is_wrong_whatever_the_seed(answer, must):
+    known = exercise("2.8")
+    for seed in range(40):
+        failed = set()
+        for job in plan(known, "check", seed=seed):
+            criterion = known.criteria[job.criterion]
+            one = attempt(getattr(runner, criterion.run), answer, job.case, None, None)
+            failed |= {criterion.name} if of_output(criterion, job, one) else set()
+        by_launches = BY_LAUNCHES if must <= BY_LAUNCHES or answer is answers.by_torch else set()
+        assert failed - by_launches <= must, (seed, failed)
+        assert answer is answers.by_torch or must - BY_LAUNCHES <= failed, (seed, failed)
+
+
+MEASURED = {
+    "device": "NVIDIA H200", "peer": "a kernel that only reads K and V", "ratios": [0.66, 0.63, 0.65], "roof_share": 0.6,
+    "rounds": 15, "wrong_rounds": 0, "torch_operations": [], "far": "right",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("change", "state", "words"),
+    [
+        ({}, State.PASSED, "0.65 of a kernel that only reads K and V on NVIDIA H200"),
+        ({"ratios": [0.84]}, State.PASSED, "(goal reached)"),
+        ({"ratios": [0.29]}, State.FAILED, "the bar is"),
+        ({"far": "not tried: 9.0 GB must be free"}, State.PASSED, "0.65"),
+        ({"far": "wrong"}, State.FAILED, "2**31 elements"),
+        ({"wrong_rounds": 2, "roof_share": 0.0}, State.FAILED, "in 2 of 15 rounds"),
+        ({"torch_operations": ["index"]}, State.FAILED, "torch worked inside your function (index)"),
+        ({"device": "NVIDIA L4"}, State.BLOCKED, "calibrated on NVIDIA H200"),
+        ({"roof_share": 1.2}, State.BLOCKED, "cannot be true"),
+    ],
+    ids=str,
+)
+def test_a_time_is_weighed_with_what_came_out(change, state, words):
+    from course_lib.exercises.phase2.paged_cases import expected
+
+    (timed,) = exercise("2.8").in_cell("timed")
+    (case,) = timed.cases(3)
+    output = expected(case).to(case["q"].dtype)
+    finding = timed.judge(case, {"output": output, "changed": [], "aliases": [], "evidence": {**MEASURED, **change}})
+    assert (finding.state, words in finding.reason) == (state, True), finding.reason
+
+
+def test_bounds_are_those_that_paper_gives():
+    """130 tokens, 4 query heads on 2 KV heads of 64 in fp16: each query head reads 256 bytes and a table entry a token."""
+    from course_lib.exercises.phase2.paged_cases import decode_traffic_cases, write_traffic_cases
+    from course_lib.exercises.phase2.paged_traffic import decode_bounds, write_bounds
+
+    case = decode_traffic_cases(0)[1]
+    assert case["lengths"].tolist() == [130]
+    assert decode_bounds(case) == {"loaded_bytes": 4 * 130 * 260 + 4 * (128 + 4), "stored_bytes": 4 * 128}
+    (case,) = write_traffic_cases(0)
+    live = int((case["slots"] >= 0).sum())
+    assert (len(case["slots"]), live) == (20, 16)
+    assert write_bounds(case) == {"loaded_bytes": 20 * (2 * 4 * 128 + 2 * 4 * 8), "stored_bytes": 16 * 2 * 4 * 128}
