@@ -5,18 +5,33 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import torch
 
-from course_lib.attention import attention_reference, hopper_forward
-from course_lib.attention.hopper_forward import hopper_attention
+from course_lib.attention import attention_reference, hopper_launch
+from course_lib.attention.hopper_forward import hopper_attention, hopper_attention_packed
 from course_lib.attention.hopper_ladder import EVERY_STEP, STEPS, Ladder
+from course_lib.attention.hopper_launch import HopperTile
 
 from ._flash_setup import Case, contenders
 
 PROCESSES, SECONDS = 14, 160
 OTHER_STEPS = (Ladder(pinned=False), Ladder(overlap=False, pinned=False))
-Variant = tuple[int, torch.dtype, bool, Ladder, bool, bool]  # head_dim, dtype, causal, steps, with a list, with lse
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A compilation. listed: with a schedule."""
+
+    head_dim: int
+    dtype: torch.dtype
+    causal: bool
+    steps: Ladder = EVERY_STEP
+    listed: bool = False
+    with_lse: bool = False
+    packed: bool = False
+    tile: HopperTile | None = None
 
 
 def rungs() -> dict[str, Ladder]:
@@ -51,18 +66,26 @@ def errors_to_float64(case: Case) -> dict[str, float]:
 
 
 def variants() -> list[Variant]:
-    """What tests/gpu/test_hopper_forward.py and the benchmark launch, those of the benchmark first."""
+    """What tests/gpu/test_hopper_forward.py and the benchmarks launch, those of the ladder first."""
+    from .hopper_variants import OTHER_TILES
+
     bf16, fp16, both = torch.bfloat16, torch.float16, (False, True)
-    made: list[Variant] = [
-        (128, bf16, causal, steps, steps.balanced, False) for causal in both for steps in rungs().values()
-    ]
-    made += [(d, bf16, causal, EVERY_STEP, True, False) for d in (64, 256) for causal in both]
+    made = [Variant(128, bf16, causal, steps, causal and steps.balanced) for causal in both for steps in rungs().values()]
+    made += [Variant(d, bf16, causal, listed=causal) for d in (64, 256) for causal in both]
     made += [
-        (128, bf16, causal, steps, listed, True)
-        for causal in both for steps in (*rungs().values(), *OTHER_STEPS) for listed in {False, steps.balanced}
+        Variant(d, bf16, causal, listed=causal, tile=tile)
+        for d, tiles in OTHER_TILES.items() for tile in tiles.values() for causal in both
     ]  # fmt: skip
-    kinds = [(128, fp16, True), (128, fp16, False), (64, bf16, True), (64, fp16, False), (256, bf16, True), (256, fp16, False)]
-    made += [(*kind, EVERY_STEP, listed, True) for kind in kinds for listed in both]
+    made += [
+        Variant(128, bf16, causal, steps, listed, True)
+        for causal in both for steps in (*rungs().values(), *OTHER_STEPS) for listed in {False, causal and steps.balanced}
+    ]  # fmt: skip
+    kinds = [(128, fp16), (64, bf16), (64, fp16), (256, bf16), (256, fp16)]
+    made += [
+        Variant(*kind, causal, EVERY_STEP, listed, True) for kind in kinds for causal in both for listed in {False, causal}
+    ]  # fmt: skip
+    made += [Variant(d, bf16, causal, with_lse=lse, packed=True) for d in (64, 128, 256) for causal in both for lse in both]
+    made += [Variant(128, fp16, False, with_lse=True, packed=True)]
     return list(dict.fromkeys(made))
 
 
@@ -82,24 +105,30 @@ def compile_ahead() -> None:
 def _try_share(share: int) -> None:
     right = 0
     for variant in itertools.islice(variants(), share, None, PROCESSES):
-        wrong = _what_is_wrong(*variant)
+        wrong = _what_is_wrong(variant)
         right += not wrong
         if wrong:
             print(f"{variant}: {wrong}", flush=True)
     print(f"process {share}: {right} variants are right", flush=True)
 
 
-def _what_is_wrong(head_dim: int, dtype: torch.dtype, causal: bool, steps: Ladder, listed: bool, with_lse: bool) -> str:
+def _what_is_wrong(one: Variant) -> str:
     """Against float64, on lengths that no tile divides. listed: as on a GPU of 3 SMs, where blocks go round several times."""
     generator = torch.Generator("cuda").manual_seed(1)
-    shapes = [(2, 700, 4, head_dim), (2, 777, 2, head_dim), (2, 777, 2, head_dim)]
-    q, k, v = (torch.randn(shape, generator=generator, device="cuda").to(dtype) for shape in shapes)
-    if listed:
-        hopper_forward.processors_of = lambda device: 3
+    shapes = [(2, 700, 4, one.head_dim), (2, 777, 2, one.head_dim), (2, 777, 2, one.head_dim)]
+    q, k, v = (torch.randn(shape, generator=generator, device="cuda").to(one.dtype) for shape in shapes)
+    right = attention_reference(q, k, v, causal=one.causal)[0]
+    hopper_launch.processors_of = lambda device: 3 if one.listed else 2**20
     try:
-        found = hopper_attention(q, k, v, causal=causal, steps=steps, return_lse=with_lse)
+        if one.packed:
+            cu_q, cu_k = (torch.tensor([0, n, 2 * n], dtype=torch.int32, device="cuda") for n in (700, 777))
+            flat = [x.flatten(0, 1) for x in (q, k, v)]
+            options = {"max_q": 700, "max_k": 777, "causal": one.causal, "return_lse": one.with_lse}
+            found = hopper_attention_packed(*flat, cu_q, cu_k, **options)
+        else:
+            found = hopper_attention(q, k, v, causal=one.causal, steps=one.steps, return_lse=one.with_lse, tile=one.tile)
         out = found[0] if isinstance(found, tuple) else found
-        apart = (out.double() - attention_reference(q, k, v, causal=causal)[0]).abs().max().item()
+        apart = (out.double().view_as(right) - right).abs().max().item()
     except Exception as error:  # a variant that fails is a line, not the end
         return f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
     budget = 2**-7 * v.abs().max().item()

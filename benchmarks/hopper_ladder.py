@@ -16,7 +16,9 @@ from ._hopper_setup import calls, compile_ahead, errors_to_float64, rungs
 from ._points import product_tflops
 from ._result import write_result
 
-FILES = ("forward", "consumer", "kernel", "ladder", "order", "plain", "producer", "schedule", "softmax", "tiles")
+FILES = (
+    "consumer", "forward", "kernel", "ladder", "launch", "order", "packed", "plain", "producer", "schedule", "softmax", "tiles"
+)  # fmt: skip
 SOURCES = (
     "benchmarks/hopper_ladder.py", "benchmarks/_hopper_setup.py", "benchmarks/_flash_setup.py", "course_lib/timing/events.py",
     "course_lib/timing/flush.py", *(f"course_lib/attention/hopper_{name}.py" for name in FILES),

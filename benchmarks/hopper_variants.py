@@ -3,14 +3,17 @@
 Each line is a case; ours by variant in TFLOP/s, and beside them cuDNN's and our plain Triton kernel's, all in turns.
 """
 
+import itertools
+import statistics
 import sys
 from collections.abc import Callable
 
 import torch
 
-from course_lib.attention import hopper_schedule
-from course_lib.attention.hopper_forward import TILES, HopperTile, hopper_attention
+from course_lib.attention import flash_attention, flash_attention_packed, hopper_schedule
+from course_lib.attention.hopper_forward import hopper_attention
 from course_lib.attention.hopper_ladder import Ladder
+from course_lib.attention.hopper_launch import TILES, HopperTile
 
 from ._flash_setup import Case, contenders, in_turns, tflops
 
@@ -31,6 +34,11 @@ def main() -> int:
     for sequence in (512, 1024, 2048, 4096, 16384):
         for causal in (False, True):
             show(Case(128, sequence, causal), orders(Case(128, sequence, causal)))
+    for q_len in (16, 64, 128, 256):
+        few_queries(q_len)
+    for head_dim in (128, 64, 256):
+        packed(Case(head_dim, 4096, False))
+        packed(Case(head_dim, 4096, True))
     for head_dim in (64, 256, 128):
         for sequence in (512, 2048, 8192):
             for causal in (False, True):
@@ -86,6 +94,39 @@ def tiles(case: Case) -> dict[str, Call]:
 
     made = {"default": call_of(TILES[case.head_dim])} | {n: call_of(t) for n, t in OTHER_TILES[case.head_dim].items()}
     return made | {"no turns": lambda: hopper_attention(q, k, v, causal=case.causal, steps=Ladder(ping_pong=False))}
+
+
+def few_queries(q_len: int) -> None:
+    """A chunk of a prompt after 8192 keys, causal, 32 query heads on 8."""
+    generator = torch.Generator("cuda").manual_seed(0)
+    shapes = [(4, n, heads, 128) for n, heads in ((q_len, 32), (8192, 8), (8192, 8))]
+    q, k, v = (torch.randn(shape, generator=generator, device="cuda", dtype=torch.bfloat16) for shape in shapes)
+    calls = {impl: (lambda impl=impl: flash_attention(q, k, v, causal=True, impl=impl)) for impl in ("hopper", "triton")}
+    seconds = in_turns(calls, 5)
+    words = ", ".join(f"{name} {statistics.median(s) * 1e6:.0f} us" for name, s in seconds.items())
+    print(f"{q_len} queries after 8192 keys, 4 sequences, heads 32/8: {words}", flush=True)
+
+
+def packed(case: Case) -> None:
+    """Sequences of one length, packed and not, and of lengths from 0.1 to 1.9 times it; heads 4 to 1."""
+    q, k, v = (x.flatten(0, 1) for x in case.inputs())
+    k, v = (x[:, : case.heads // 4].contiguous() for x in (k, v))
+    even = torch.arange(0, len(q) + 1, case.sequence, dtype=torch.int32, device="cuda")
+    mixed = [int(case.sequence * share) for share in (0.1, 1.9, 0.5, 1.5)] * (case.batch // 4)
+    uneven = torch.tensor([0, *itertools.accumulate(mixed)], dtype=torch.int32, device="cuda")
+
+    def call_of(cu: torch.Tensor, longest: int, impl: str) -> Call:
+        lengths = {"max_q": longest, "max_k": longest, "causal": case.causal}
+        return lambda: flash_attention_packed(q, k, v, cu, cu, **lengths, impl=impl)
+
+    q4, k4, v4 = (x.view(case.batch, case.sequence, -1, case.head_dim) for x in (q, k, v))
+    calls: dict[str, Call] = {"not packed": lambda: hopper_attention(q4, k4, v4, causal=case.causal)}
+    calls |= {f"even, {impl}": call_of(even, case.sequence, impl) for impl in ("hopper", "triton")}
+    calls |= {f"mixed, {impl}": call_of(uneven, max(mixed), impl) for impl in ("hopper", "triton")}
+    more = sum(n * n for n in mixed) / (len(q) * case.sequence)  # work of the mixed lengths
+    rates = {name: case.flops / statistics.median(s) / 1e12 for name, s in in_turns(calls, 5).items()}
+    words = ", ".join(f"{name} {rate * more if 'mixed' in name else rate:.0f}" for name, rate in rates.items())
+    print(f"{case.words}, packed: {words}", flush=True)
 
 
 if __name__ == "__main__":

@@ -37,16 +37,21 @@ def flash_attention(
     q, k, v  bfloat16 or float16 (on the CPU float32 too), head_dim 64, 80, 96, 128 or 256; batch, rows and heads may lie anywhere
     scale    head_dim ** -0.5 unless given
     out      written and returned, where the caller owns the result
-    impl     "triton", "dense" (torch), "hopper" (hopper_forward.py), or "auto": Triton on a GPU, dense elsewhere
+    impl     "triton", "dense" (torch), "hopper" (hopper_forward.py), or "auto": on a GPU the faster of the kernels, else dense
     tile     in place of the one that `choose_tile` takes; "hopper" has its own
     Raises ValueError or TypeError with the numbers; nothing is written then.
     """
     check_inputs(q, k, v, packed=False)
     check_out(out, q, k, v)
     scale = check_scale(scale, q.shape[-1])
-    impl = check_impl(impl, q, k, v, also=("hopper",))
+    asked, impl = impl, check_impl(impl, q, k, v, also=("hopper",))
+    if asked == "auto" and impl == "triton" and tile is None and _hopper_is_faster(q, k, v, out, q.shape[1], causal):
+        impl = "hopper"
     if impl == "hopper":
-        return _on_hopper(q, k, v, causal=causal, scale=scale, return_lse=return_lse, out=out, tile=tile)
+        from .hopper_forward import hopper_attention
+
+        _no_tile(tile)
+        return hopper_attention(q, k, v, causal=causal, scale=scale, return_lse=return_lse, out=out)
     batch, q_len, q_heads, _ = q.shape
     if impl == "dense":
         result, lse = dense_attention(q, k, v, causal=causal, scale=scale, with_lse=return_lse)
@@ -58,14 +63,6 @@ def flash_attention(
         return (out, lse) if return_lse else out
     _launch(q, k, v, out, lse, None, batch, q_len, k.shape[1], causal, scale, tile)
     return (out, lse) if return_lse else out
-
-
-def _on_hopper(q: Tensor, k: Tensor, v: Tensor, *, tile: Tile | None, **options: Any) -> Tensor | tuple[Tensor, Tensor]:
-    from .hopper_forward import hopper_attention
-
-    if tile is not None:
-        raise ValueError(f"impl='hopper' has tiles of its own (hopper_forward.TILES), got tile={tile}; leave it out")
-    return hopper_attention(q, k, v, **options)
 
 
 def flash_attention_packed(
@@ -82,7 +79,13 @@ def flash_attention_packed(
     check_inputs(q, k, v, packed=True)
     check_out(out, q, k, v)
     scale = check_scale(scale, q.shape[-1])
-    impl = check_impl(impl, q, k, v)
+    impl = check_impl(impl, q, k, v, also=("hopper",))
+    if impl == "hopper":
+        from .hopper_forward import hopper_attention_packed
+
+        _no_tile(tile)
+        longest = {"max_q": max_q, "max_k": max_k}
+        return hopper_attention_packed(q, k, v, cu_q, cu_k, **longest, causal=causal, scale=scale, return_lse=return_lse, out=out)
     check_lengths(cu_q, "cu_q", q.shape[0], max_q, q.device)
     check_lengths(cu_k, "cu_k", k.shape[0], max_k, q.device)
     if cu_q.shape != cu_k.shape:
@@ -103,6 +106,19 @@ def describable(*tensors: Tensor) -> bool:
         if x.data_ptr() % DESCRIPTOR_BYTES or any(s % DESCRIPTOR_BYTES or not 0 < s < 2**40 for s in strides):
             return False
     return True
+
+
+def _no_tile(tile: Tile | None) -> None:
+    if tile is not None:
+        raise ValueError(f"impl='hopper' has tiles of its own (hopper_launch.TILES), got tile={tile}; leave it out")
+
+
+def _hopper_is_faster(q: Tensor, k: Tensor, v: Tensor, out: Tensor | None, q_len: int, causal: bool) -> bool:
+    if not q.is_cuda or capability_of(q) != (9, 0):
+        return False
+    from .hopper_forward import is_faster
+
+    return is_faster(q, k, v, out, q_len, causal)
 
 
 def _nothing_to_see(k: Tensor, out: Tensor, lse: Tensor | None) -> bool:

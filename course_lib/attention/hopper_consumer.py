@@ -11,6 +11,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from .hopper_order import give_turn, in_pairs, meet, wait_for_turn
+from .hopper_packed import begins, bounds, clear_rows, store_rows
 from .hopper_softmax import finished, mask_scores, no_scores_yet, rescaled, softmax_step
 from .hopper_tiles import is_tile, place_of, tile_number, tiles_of_keys, unmasked_tiles
 
@@ -18,11 +19,11 @@ from .hopper_tiles import is_tile, place_of, tile_number, tiles_of_keys, unmaske
 @gluon.jit
 def consume(work, WARPGROUP: gl.constexpr, SHAPE: gl.constexpr, OPTIONS: gl.constexpr, STEPS: gl.constexpr):
     """ROWS queries of every tile of this block: scores, softmax, values; the result leaves by TMA. See hopper_kernel.py."""
-    descriptors, buffers, barriers, sizes, schedule_ptr, lse_ptr, scale_log2 = work
+    descriptors, buffers, barriers, sizes, cu, out, schedule_ptr, lse_ptr, lse_rows, scale_log2 = work
     _q_desc, _k_desc, _v_desc, o_desc = descriptors
     q_buffer, k_ring, v_ring, o_buffer = buffers
     q_full, q_empty, full, empty = barriers
-    q_heads, _group, q_len, kv_len, q_tiles, tiles, rounds = sizes
+    q_heads, _group, _q_len, _kv_len, q_tiles, tiles, rounds = sizes
     WARPGROUPS: gl.constexpr = SHAPE[0]
     ROWS: gl.constexpr = SHAPE[1]
     KEYS: gl.constexpr = SHAPE[2]
@@ -32,6 +33,7 @@ def consume(work, WARPGROUP: gl.constexpr, SHAPE: gl.constexpr, OPTIONS: gl.cons
     WITH_LSE: gl.constexpr = OPTIONS[1]
     OUT_APART: gl.constexpr = OPTIONS[2]
     LISTED: gl.constexpr = OPTIONS[3]
+    PACKED: gl.constexpr = OPTIONS[4]
     PING_PONG: gl.constexpr = STEPS[2]
     scores_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEYS, 16])
     acc_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, DIMS, 16])
@@ -46,8 +48,12 @@ def consume(work, WARPGROUP: gl.constexpr, SHAPE: gl.constexpr, OPTIONS: gl.cons
     for i in range(rounds):
         number = next_number
         next_number = tile_number(schedule_ptr, i + 1, LISTED)
-        if is_tile(number, tiles):
+        live = is_tile(number, tiles)
+        if PACKED:
+            live = begins(number, tiles, sizes, cu, WARPGROUPS * ROWS, CAUSAL)
+        if live:
             sequence, head, row = place_of(number, q_heads, q_tiles, WARPGROUPS * ROWS, CAUSAL)
+            place, q_first, _k_first, q_len, kv_len = bounds(sequence, sizes, cu, PACKED)
             count = tiles_of_keys(row, q_len, kv_len, WARPGROUPS * ROWS, KEYS, CAUSAL)
             row += WARPGROUP * ROWS
             unmasked = unmasked_tiles(row, q_len, kv_len, KEYS, CAUSAL)
@@ -90,23 +96,33 @@ def consume(work, WARPGROUP: gl.constexpr, SHAPE: gl.constexpr, OPTIONS: gl.cons
             stage = used % STAGES
             mbarrier.wait(full.index(stage), used // STAGES & 1)
             values = v_ring.index(stage).reshape([KEYS, DIMS])
+            if PACKED:
+                last = (count - 1) * KEYS
+                if kv_len < last + KEYS:
+                    clear_rows(values, kv_len - last, WARPGROUP, SHAPE)
             acc = warpgroup_mma(weights, values, acc, is_async=True)
             acc = warpgroup_mma_wait(0, deps=(acc,))
             mbarrier.arrive(empty.index(stage), count=1)
             used += 1
             done += 1
 
-            out, lse = finished(acc, parts, best, scale_log2)
+            acc, lse = finished(acc, parts, best, scale_log2)
             if WITH_LSE:
                 rows = row + gl.arange(0, ROWS, best.type.layout)
-                start = (sequence * q_heads + head).to(gl.int64) * q_len
+                start = (place * q_heads + head).to(gl.int64) * lse_rows + q_first
                 gl.store(lse_ptr + start + rows, lse, mask=rows < q_len)
             tma.store_wait(0)
             meet()
-            result.reshape([ROWS, DIMS]).store(out.to(o_desc.dtype))
+            result.reshape([ROWS, DIMS]).store(acc.to(o_desc.dtype))
             fence_async_shared()
             meet()
-            tma.async_copy_shared_to_global(o_desc, [sequence, head, row, 0], result)
+            if PACKED:
+                if row + ROWS <= q_len:
+                    tma.async_copy_shared_to_global(o_desc, [place, head, q_first + row, 0], result)
+                else:
+                    store_rows(result.reshape([ROWS, DIMS]), out, q_first + row, q_len - row, head, SHAPE)
+            else:
+                tma.async_copy_shared_to_global(o_desc, [place, head, row, 0], result)
             if not OUT_APART:
                 tma.store_wait(0)
                 meet()

@@ -48,21 +48,31 @@ from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared,
 from .hopper_consumer import consume
 from .hopper_producer import produce
 
+NUMBERS = (  # one compilation for all of them
+    "out_row_stride", "out_head_stride", "head_dim", "q_heads", "group", "q_len", "kv_len", "q_tiles", "tiles", "rounds",
+    "lse_rows",
+)  # fmt: skip
 
-@gluon.jit(do_not_specialize=["q_heads", "group", "q_len", "kv_len", "q_tiles", "tiles", "rounds"])
+
+@gluon.jit(do_not_specialize=NUMBERS)
 def hopper_forward_kernel(
-    q_desc, k_desc, v_desc, o_desc, lse_ptr, schedule_ptr, q_heads, group, q_len, kv_len, q_tiles, tiles, rounds, scale_log2,
+    q_desc, k_desc, v_desc, o_desc, lse_ptr, schedule_ptr, cu_q_ptr, cu_k_ptr, out_ptr, out_row_stride, out_head_stride, head_dim,
+    q_heads, group, q_len, kv_len, q_tiles, tiles, rounds, lse_rows, scale_log2,
     WARPGROUPS: gl.constexpr, ROWS: gl.constexpr, KEYS: gl.constexpr, DIMS: gl.constexpr, STAGES: gl.constexpr,
     CAUSAL: gl.constexpr, WITH_LSE: gl.constexpr, OUT_APART: gl.constexpr, OVERLAP: gl.constexpr, PINNED: gl.constexpr,
-    PING_PONG: gl.constexpr, LISTED: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr, PRODUCER_REGISTERS: gl.constexpr,
+    PING_PONG: gl.constexpr, LISTED: gl.constexpr, PACKED: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr,
+    PRODUCER_REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """Shared memory, barriers, and the partitions: WARPGROUPS consumers (2 or 3) of ROWS queries each, and the producer.
 
     tiles       of WARPGROUPS * ROWS queries: q_tiles for each of q_heads heads of each sequence
     rounds      most tiles that a block has
+    lse_rows    q_len, PACKED the rows of q
     scale_log2  scale of the scores * log2(e)
     OUT_APART   the result has a buffer of its own; else it takes that of the queries, which come later then
     LISTED      schedule_ptr holds the tiles of each block (hopper_schedule.py); else block b has b, b + blocks, ...
+    PACKED      hopper_packed.py: sequence i holds the rows cu_q[i] to cu_q[i + 1] of q, cu_k[i] to cu_k[i + 1] of k and v;
+                q_len and kv_len are the longest; out_ptr, its strides and head_dim are for rows that TMA cannot store
     """
     q_buffer = gl.allocate_shared_memory(q_desc.dtype, [WARPGROUPS, 1, 1, ROWS, DIMS], q_desc.layout)
     k_ring = gl.allocate_shared_memory(q_desc.dtype, [STAGES, 1, 1, KEYS, DIMS], k_desc.layout)
@@ -86,9 +96,10 @@ def hopper_forward_kernel(
     buffers = (q_buffer, k_ring, v_ring, o_buffer)
     barriers = (q_full, q_empty, full, empty)
     sizes = (q_heads, group, q_len, kv_len, q_tiles, tiles, rounds)
-    work = (descriptors, buffers, barriers, sizes, schedule_ptr, lse_ptr, scale_log2)
+    out = (out_ptr, out_row_stride, out_head_stride, head_dim)
+    work = (descriptors, buffers, barriers, sizes, (cu_q_ptr, cu_k_ptr), out, schedule_ptr, lse_ptr, lse_rows, scale_log2)
     SHAPE: gl.constexpr = (WARPGROUPS, ROWS, KEYS, DIMS, STAGES)
-    OPTIONS: gl.constexpr = (CAUSAL, WITH_LSE, OUT_APART, LISTED)
+    OPTIONS: gl.constexpr = (CAUSAL, WITH_LSE, OUT_APART, LISTED, PACKED)
     STEPS: gl.constexpr = (OVERLAP, PINNED, PING_PONG)
     if WARPGROUPS == 2:
         gl.warp_specialize(

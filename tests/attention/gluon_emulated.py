@@ -116,6 +116,12 @@ class Shared:
     def permute(self, order):
         return Shared(self.data.permute(order))
 
+    def slice(self, start, length):
+        return Shared(self.data[start : start + length])
+
+    def load(self, layout):
+        return Value(self.data.clone(), layout)
+
     def store(self, value):
         assert value.data.dtype == self.data.dtype
         self.data.copy_(value.data)
@@ -339,12 +345,12 @@ def _pointwise(of_tensors, of_numbers):
     return made
 
 
-def _load(pointer):
-    return Number(pointer.data.flatten()[int(pointer.offset)])
+def _load(pointer, mask=True, other=None):
+    return Number(pointer.data.flatten()[int(pointer.offset)]) if mask else Number(other)
 
 
 def _store(pointer, value, mask):
-    offsets, values, live = pointer.offset, value.data, mask.data
+    offsets, values, live = torch.broadcast_tensors(pointer.offset, value.data, mask.data)
     pointer.data.view(-1)[offsets[live]] = values[live]
 
 

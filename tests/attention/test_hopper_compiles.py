@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from course_lib.attention.hopper_forward import TILES, shared_bytes
 from course_lib.attention.hopper_ladder import STEPS, Ladder
+from course_lib.attention.hopper_launch import TILES, shared_bytes
 from course_lib.interpreter.compiled import compile_reports
 from tests.interpreter import other_triton
 from tests.interpreter.kernel_registry_hopper import every_variant, hopper

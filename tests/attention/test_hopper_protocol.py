@@ -5,38 +5,62 @@ import random
 import pytest
 import torch
 
-from course_lib.attention.hopper_forward import HopperTile, launch_arguments, tile_for
 from course_lib.attention.hopper_kernel import hopper_forward_kernel
 from course_lib.attention.hopper_ladder import EVERY_STEP, STEPS, Ladder
+from course_lib.attention.hopper_launch import HopperTile, Work, launch_arguments, tile_for
 from course_lib.attention.hopper_plain import hopper_plain_kernel
 from course_lib.attention.hopper_schedule import deal, table, tiles_in_order
-from course_lib.attention.reference import attention_reference
+from course_lib.attention.reference import attention_reference, packed_reference
 
 from . import gluon_emulated as emulated
 from .flash_cases import assert_within_budget, random_qkv
 
 
 def attend(q, k, v, *, causal, steps=EVERY_STEP, blocks=2, seed=0, tile=None):
-    """What hopper_forward._launch does, on `blocks` blocks."""
+    """What hopper_launch.launch does, on `blocks` blocks."""
     (batch, q_len, q_heads, head_dim), (kv_len, kv_heads) = q.shape, k.shape[1:3]
     tile = tile or tile_for(head_dim, steps)
     out = torch.full_like(q, torch.nan)
     lse = torch.full((batch, q_heads, q_len), torch.nan)
-    tiles = batch * q_heads * -(-q_len // tile.queries)
+    work = Work(q, k, v, out, lse, causal, head_dim**-0.5, q_len, kv_len)
+    tiles = work.tiles(tile)
     blocks, listed = (min(blocks, tiles), None) if steps.persistent else (tiles, None)
     if steps.balanced:
         shape = (batch, q_heads, q_heads // kv_heads, q_len, kv_len, head_dim, tile.queries, tile.keys, causal)
         listed = torch.tensor(table(deal(tiles_in_order(*shape), blocks)), dtype=torch.int32)
-    args, constants = launch_arguments(q, k, v, out, lse, listed, blocks, causal, head_dim**-0.5, steps, tile)
-    heads_first = [x.permute(0, 2, 1, 3) for x in (q, k, v, out)]
+    run(work, listed, blocks, steps, tile, seed)
+    return out, lse
+
+
+def run(work, listed, blocks, steps, tile, seed=0):
+    args, constants = launch_arguments(work, listed, blocks, steps, tile)
+    heads_first = [x.permute(0, 2, 1, 3) for x in (work.q, work.k, work.v, work.out)]
     args[:4] = [emulated.Descriptor(x, d.block_shape) for x, d in zip(heads_first, args[:4], strict=True)]
-    args[4] = emulated.Pointer(lse)
-    if steps.specialised and listed is not None:
-        args[5] = emulated.Pointer(listed)
+    args = [emulated.Pointer(x) if isinstance(x, torch.Tensor) else x for x in args]
     constants.pop("num_warps")
     kernel = hopper_forward_kernel if steps.specialised else hopper_plain_kernel
     emulated.run(kernel, blocks, args, constants, seed)
-    return out, lse
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_packed_sequences_of_nan_stay_alone(causal):
+    lengths = [(150, 200), (0, 5), (129, 1), (7, 300), (128, 128), (300, 0)]
+    cu_q, cu_k = (torch.tensor([0, *x]).cumsum(0).int() for x in zip(*lengths, strict=True))
+    q, k, v = (x[0] for x in random_qkv(1, int(cu_q[-1]), int(cu_k[-1]), 2, 1, 128, torch.bfloat16))
+    expected = packed_reference(q, k, v, cu_q, cu_k, causal=causal)
+    clean = torch.ones(len(q), dtype=torch.bool)
+    largest = v.clone()
+    for i in (0, 4):
+        rows, keys = slice(cu_q[i], cu_q[i + 1]), slice(cu_k[i], cu_k[i + 1])
+        q[rows] = k[keys] = v[keys] = torch.nan
+        clean[rows] = False
+    out, lse = torch.full_like(q, torch.nan), torch.full((2, len(q)), torch.nan)
+    work = Work(q[None], k[None], v[None], out[None], lse, causal, 128**-0.5, 300, 300, (cu_q, cu_k))
+    tile = tile_for(128, EVERY_STEP)
+    for blocks in (work.tiles(tile), 3):
+        run(work, None, blocks, EVERY_STEP, tile)
+        found, wanted = (out[clean], lse[:, clean]), (expected[0][clean], expected[1][:, clean])
+        assert_within_budget(found, wanted, largest, torch.bfloat16, 2.0**-14)
 
 
 def check(sizes, causal, dtype=torch.bfloat16, **more):

@@ -8,7 +8,7 @@ import random
 import pytest
 import torch
 
-from course_lib.attention import attention_reference, flash_attention, hopper_forward
+from course_lib.attention import attention_reference, flash_attention, flash_attention_packed, hopper_launch, packed_reference
 from course_lib.attention.hopper_forward import hopper_attention
 from course_lib.attention.hopper_ladder import EVERY_STEP, STEPS, Ladder
 from tests.attention.flash_cases import assert_within_budget, random_qkv
@@ -50,7 +50,7 @@ def check(q, k, v, causal, dtype, **more):
 
 def few_processors(monkeypatch, count):
     """As on a GPU of `count` SMs: small cases, too, go round several times in one block."""
-    monkeypatch.setattr(hopper_forward, "processors_of", lambda device: count)
+    monkeypatch.setattr(hopper_launch, "processors_of", lambda device: count)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=ids)
@@ -120,10 +120,39 @@ def test_a_captured_graph_replays_with_new_contents(monkeypatch):
         assert torch.equal(out, hopper_attention(q, k, v, causal=True, steps=steps))
 
 
-def test_it_can_be_asked_for_by_name_and_auto_is_what_it_was():
-    q, k, v = random_qkv(2, 200, 333, 4, 2, 128, FP16, 0, "cuda")
-    assert torch.equal(flash_attention(q, k, v, causal=True, impl="hopper"), hopper_attention(q, k, v, causal=True))
+def test_auto_takes_it_where_it_is_faster_and_can_run():
+    for head_dim, q_len in ((128, 200), (128, 5), (64, 200), (96, 200)):
+        q, k, v = random_qkv(2, q_len, 333, 4, 2, head_dim, FP16, 0, "cuda")
+        way = "hopper" if (head_dim, q_len) == (128, 200) else "triton"
+        assert torch.equal(flash_attention(q, k, v, causal=True), flash_attention(q, k, v, causal=True, impl=way))
+    q, k, v = (poisoned(x, around=1) for x in random_qkv(2, 200, 333, 4, 2, 128, FP16, 0, "cuda"))
     assert torch.equal(flash_attention(q, k, v), flash_attention(q, k, v, impl="triton"))
+
+
+@pytest.mark.parametrize("processors", [132, 3])
+@pytest.mark.parametrize("kind", [KINDS[1], KINDS[3], KINDS[4], KINDS[6], KINDS[8]], ids=ids)
+def test_packed_lengths_equal_the_oracle_and_sequences_of_nan_stay_alone(kind, processors, monkeypatch):
+    few_processors(monkeypatch, processors)
+    kv_heads, group, head_dim, dtype, causal = kind
+    dice = random.Random(head_dim)
+    for seed in range(12):
+        lengths = [(length(dice), length(dice)) for _ in range(7)]
+        cu_q, cu_k = (
+            torch.tensor([0, *x], dtype=torch.int32).cumsum(0, dtype=torch.int32).cuda() for x in zip(*lengths, strict=True)
+        )
+        sizes = (1, int(cu_q[-1]), int(cu_k[-1]), kv_heads * group, kv_heads, head_dim)
+        q, k, v = (x[0] for x in random_qkv(*sizes, dtype, seed, "cuda"))
+        expected, largest = packed_reference(q, k, v, cu_q, cu_k, causal=causal), v.clone()
+        clean = torch.ones(len(q), dtype=torch.bool, device="cuda")
+        for i in range(0, 7, 2):
+            q[cu_q[i] : cu_q[i + 1]] = k[cu_k[i] : cu_k[i + 1]] = v[cu_k[i] : cu_k[i + 1]] = torch.nan
+            clean[cu_q[i] : cu_q[i + 1]] = False
+        longest = {"max_q": max(n for n, _ in lengths), "max_k": max(n for _, n in lengths)}
+        out, lse = flash_attention_packed(
+            q, k, v, cu_q, cu_k, **longest, causal=causal, return_lse=True, out=torch.full_like(q, torch.nan), impl="hopper"
+        )  # fmt: skip
+        found, wanted = (out[clean], lse[:, clean]), (expected[0][clean], expected[1][:, clean])
+        assert_within_budget(found, wanted, largest, dtype, LSE_ERROR)
 
 
 def test_what_no_descriptor_takes_is_refused_and_nothing_is_written():

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import torch
 
-from course_lib.attention.hopper_forward import launch_arguments, tile_for
 from course_lib.attention.hopper_kernel import hopper_forward_kernel
 from course_lib.attention.hopper_ladder import EVERY_STEP, STEPS, Ladder
+from course_lib.attention.hopper_launch import Work, launch_arguments, tile_for
 from course_lib.attention.hopper_plain import hopper_plain_kernel
 from course_lib.interpreter.compiled import Launch
 
@@ -15,27 +15,34 @@ PROCESSORS = 132
 
 def hopper(
     head_dim: int, *, causal: bool, steps: Ladder = EVERY_STEP, dtype: torch.dtype = torch.bfloat16, with_lse: bool = True,
-    listed: bool | None = None,
+    listed: bool | None = None, packed: bool = False,
 ) -> Launch:  # fmt: skip
     """A launch with 8 query heads on 2 KV heads, 2 x 4111 tokens. listed: with a schedule; else as the wrapper has it."""
     q, kv = (torch.empty(2, 4111, heads, head_dim, dtype=dtype, device="meta") for heads in (8, 2))
     lse = torch.empty(2, 8, 4111, dtype=torch.float32, device="meta") if with_lse else None
-    listed = steps.balanced and causal if listed is None else listed
+    listed = steps.balanced and causal and not packed if listed is None else listed
     table = torch.empty(6, PROCESSORS, dtype=torch.int32, device="meta") if listed else None
     blocks, tile = PROCESSORS if steps.persistent else 16 * 33, tile_for(head_dim, steps)
-    args, options = launch_arguments(q, kv, kv, q, lse, table, blocks, causal, head_dim**-0.5, steps, tile)
+    work = Work(q, kv, kv, q, lse, causal, head_dim**-0.5, 4111, 4111)
+    if packed:
+        cu = torch.empty(3, dtype=torch.int32, device="meta")
+        work = Work(q[:1], kv[:1], kv[:1], q[:1], lse, causal, head_dim**-0.5, 4111, 4111, (cu, cu))
+    args, options = launch_arguments(work, table, blocks, steps, tile)
     return Launch(hopper_forward_kernel if steps.specialised else hopper_plain_kernel, args, options, ("sm_90",))
 
 
 def launches() -> Iterator[tuple[str, Launch]]:
     """One of each kernel: a compilation takes many seconds. All others: tests/attention/test_hopper_compiles.py."""
     yield "hopper 256 causal", hopper(256, causal=True)
+    yield "hopper 64 packed", hopper(64, causal=False, packed=True)
     yield "hopper 128 plain causal", hopper(128, causal=True, steps=Ladder.up_to("plain"))
 
 
 def every_variant() -> Iterator[tuple[str, Launch]]:
     yield "64 fp16", hopper(64, causal=False, dtype=torch.float16)
     yield "64 causal", hopper(64, causal=True)
+    for head_dim in (64, 128, 256):
+        yield f"{head_dim} causal packed", hopper(head_dim, causal=True, packed=True)
     yield "80 causal, no lse", hopper(80, causal=True, with_lse=False)
     yield "128 fp16 causal", hopper(128, causal=True, dtype=torch.float16)
     yield "256", hopper(256, causal=False)
