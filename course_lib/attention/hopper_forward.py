@@ -19,8 +19,19 @@ from .checks import (
     check_strides,
 )
 from .hopper_ladder import EVERY_STEP, Ladder
-from .hopper_launch import DESCRIPTOR_BYTES, HopperTile, Work, launch, tile_for
+from .hopper_launch import (
+    BARRIER_BYTES,
+    DESCRIPTOR_BYTES,
+    REGISTERS,
+    TILES,
+    HopperTile,
+    Work,
+    launch,
+    shared_bytes,
+    tile_for,
+)
 
+__all__ = ["BARRIER_BYTES", "REGISTERS", "TILES", "HopperTile", "hopper_attention", "hopper_attention_packed", "shared_bytes"]
 CAPABILITY = (9, 0)
 LEAST_QUERIES = 128  # with fewer, half of a tile of queries and more would be empty
 FASTER = {128: (False, True), 256: (False, True)}  # head_dim -> causal or not: than the Triton kernel, on an H200
