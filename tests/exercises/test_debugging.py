@@ -10,6 +10,9 @@ from course_lib.exercises.phase2.debugging_judge import check_operations
 from course_lib.exercises.phase2.findings_cases import cause_cases, number_cases
 from course_lib.exercises.phase2.findings_judge import check_causes, check_numbers, expected_findings
 from course_lib.exercises.runners import phase2_debugging as runner
+from course_lib.kvcache.baselines import MaxLength, OracleFirstFit, Paged
+from course_lib.kvcache.replay import replay
+from course_lib.kvcache.trace import SHAREGPT, Request
 from course_lib.workloads.faulty_caches import FAULTS, RIGHT, cache_maker
 
 from .answers.phase2 import debugging as answers
@@ -178,3 +181,18 @@ def test_a_third_of_the_exercise_earns_its_points():
     for kept, points in ((0, 4.0), (1, 2.0), (2, 2.0)):
         parts = [part if index == kept else still_open for index, part in enumerate(right)]
         assert check_live("2.11", lambda parts=parts: tuple(parts), seed=2).score == points
+
+
+def test_one_piece_wins_where_what_it_reserves_is_written_at_once():
+    """Section 11's replay: 3% for blocks, three steps for each request that gives its blocks up."""
+    slots = 32 * 1024
+
+    def rates(requests, longest):
+        paged = replay(requests, Paged(slots, 16))
+        steps = 1.03 * paged.steps + 3 * paged.preemptions
+        return [steps / replay(requests, one).steps for one in (MaxLength(slots, longest), OracleFirstFit(slots))]
+
+    assert rates([Request(1023, 1)] * 200, 1024) == pytest.approx([1.03, 1.03])
+    assert rates([Request(512, 512)] * 200, 1024) == pytest.approx([0.82, 0.82], abs=0.02)  # equal lengths, all known
+    longest, known = rates(SHAREGPT.requests(200), 2048)
+    assert longest < 0.5 < known < 0.9

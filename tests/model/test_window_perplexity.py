@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from benchmarks import window_perplexity as bench
+from course_lib.recorded import recorded
 
 from .tiny import decoder, tokens
 
@@ -57,3 +58,16 @@ def test_the_peer_scores_each_token_once_and_from_the_first_wanted_one_on(model)
     one = bits[1] - bits[2]  # token 11, in the first window: it sees 12 inputs
     logits = model(torch.tensor([[END, *texts[0][:11]]]))[0, -1]
     assert one == pytest.approx(float(-logits.log_softmax(-1)[texts[0][11]]) / math.log(2), rel=1e-4)
+
+
+def test_the_record_says_what_section_11_of_phase_2_says():
+    """About half of a window's loss is the first token's, four sinks do no better than one, and places in the text do harm."""
+    measured = recorded("window_perplexity", device="cpu-x86-64-2-cores")["rows"]
+    ratio = {(row["window"], row["sinks"], row["positions"]): row["ratio"] for row in measured}
+    assert ratio[None, 0, "text"] == max(ratio.values())
+    for window in bench.WINDOWS:
+        alone, one, four = ratio[window, 0, "text"], ratio[window, 1, "rank"], ratio[window, 4, "rank"]
+        assert 0.35 < (alone - one) / (alone - 1) < 0.65
+        assert four == pytest.approx(one, rel=0.02)
+    assert sum(ratio[window, 4, "text"] > ratio[window, 0, "text"] for window in bench.WINDOWS) == 3
+    assert ratio[512, 1, "rank"] < 1.05
