@@ -6,7 +6,8 @@ Exact    shared bytes of one_loop_kernel.py with 2 stages or more, as Triton 3.6
          may be overwritten as soon as it has been read: stages - 1. There, where query_rows < head_dim, the warps divide the
          columns of the output between them, each of them needs all weights, and these pass through shared memory as well.
 Bound    registers. Scores and accumulator are float32 and live at once, so no compiler gets by with fewer; pointers, weights in
-         16 bits and, on (8, x), the factors of a product come on top. So `must_spill` is a proof, and its contrary is none.
+         16 bits and, on (8, x), the factors of a product come on top. So `must_spill` is a proof, and its contrary is none. On
+         (9, 0) with 16 warps it may not even compile: an instruction of a product wants its whole result in registers.
 forward_kernel.py loads by descriptors on (9, 0): 8 bytes for each stage more, and the weights too with less than 16 rows a warp.
 It keeps a second tile of scores alive, so it spills earlier.
 """
@@ -109,7 +110,7 @@ def check_tile(tile: Tile, head_dim: int, gpu: GpuSpec | None = None, *, element
     if needs.must_spill:
         raise ValueError(
             f"{words}: scores and accumulator are {needs.least_registers} registers of each of {needs.threads} threads, which "
-            f"have {needs.register_limit}; the rest spills to memory in the innermost loop: {_more_warps(tile, head_dim, sm)}"
+            f"have {needs.register_limit}; the rest would spill, in the innermost loop: {_more_warps(tile, head_dim, sm)}"
         )
     return needs
 

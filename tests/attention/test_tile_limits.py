@@ -59,6 +59,16 @@ def test_so_it_does_for_every_tile_of_a_grid():
 
 
 @pytest.mark.compile
+@pytest.mark.soak
+def test_a_product_whose_result_fills_the_registers_of_a_hopper_thread_does_not_compile():
+    tile = Tile(256, 256, 16, 2)
+    (report,) = compile_reports([launch(tile, 64, "sm_90")])
+    assert tile_needs(tile, 64, sm_of(GPUS["sm_90"])).must_spill
+    assert not report["sm_90"].compiles
+    assert "Insufficient registers (128)" in report["sm_90"].why_not
+
+
+@pytest.mark.compile
 def test_the_forward_kernel_needs_eight_bytes_a_stage_more():
     tile = Tile(64, 64, 4, 3, descriptors=True)
     (report,) = compile_reports([described(tile, 80)])

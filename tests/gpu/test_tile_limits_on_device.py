@@ -28,10 +28,11 @@ def attend(tile, head_dim, rows=300):
     return out, attention_reference(q, k, v)[0], v
 
 
-def test_shared_memory_does_not_spill_and_the_refusal_names_the_bytes_that_are_computed():
+@pytest.mark.parametrize("tile", [Tile(128, 128, 8, 4), Tile(256, 256, 8, 2)])
+def test_shared_memory_does_not_spill_and_the_refusal_names_the_bytes_that_are_computed(tile):
+    """The second is claim C086's."""
     from triton.runtime.errors import OutOfResources
 
-    tile = Tile(128, 128, 8, 4)
     with pytest.raises(ValueError, match="232,448"):
         check_tile(tile, 128, H200)
     with pytest.raises(OutOfResources) as refused:
