@@ -45,10 +45,11 @@ def test_every_measured_sentence_can_be_told_from_its_row():
             assert "{" not in told, claim_id
 
 
-def test_every_cpu_part_of_phase_1_is_tested():
+@pytest.mark.parametrize("phase", [1, 2])
+def test_every_cpu_part_of_a_phase_that_is_there_is_tested(phase):
     loose = [
         f"{one.id} {part.check.label}"
-        for one in claims.select(phase=1) for part in claims.evidence(one)
+        for one in claims.select(phase=phase) for part in claims.evidence(one)
         if part.check.kind in ("cpu", "cpu/gpu", "gpu/cpu", "course") and part.state is not PartState.TESTED
         and part.state is not PartState.MEASURED
     ]  # fmt: skip
