@@ -11,6 +11,12 @@ In the order of reading
   tile_limits.py     what a tile needs of an SM, before it is compiled; one_loop_kernel.py  the plain kernel that proves it
   checks.py          what the inputs must be; custom_ops.py  the same as torch operators
 
+For Hopper GPUs, in Gluon
+  hopper_kernel.py   the essay, shared memory, barriers, the partitions; hopper_producer.py, hopper_consumer.py  what these do
+  hopper_softmax.py, hopper_tiles.py, hopper_packed.py, hopper_order.py  the parts of a consumer; who goes first
+  hopper_plain.py    the same without a division of labour; hopper_ladder.py  which steps are taken
+  hopper_schedule.py which block computes which tiles; hopper_launch.py, hopper_forward.py  launch it
+
 Over a paged cache
   paged_reference.py the gather and the oracle; splits.py  how decode work is cut
   decode_kernel.py   decode; merge_kernel.py  merges its parts; decode_tile.py  how much at a time

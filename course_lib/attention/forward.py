@@ -45,7 +45,7 @@ def flash_attention(
     check_out(out, q, k, v)
     scale = check_scale(scale, q.shape[-1])
     asked, impl = impl, check_impl(impl, q, k, v, also=("hopper",))
-    if asked == "auto" and impl == "triton" and tile is None and _hopper_is_faster(q, k, v, out, q.shape[1], causal):
+    if asked == "auto" and impl == "triton" and tile is None and _hopper_is_faster(q, k, v, out, q.shape[1], k.shape[1], causal):
         impl = "hopper"
     if impl == "hopper":
         from .hopper_forward import hopper_attention
@@ -113,12 +113,14 @@ def _no_tile(tile: Tile | None) -> None:
         raise ValueError(f"impl='hopper' has tiles of its own (hopper_launch.TILES), got tile={tile}; leave it out")
 
 
-def _hopper_is_faster(q: Tensor, k: Tensor, v: Tensor, out: Tensor | None, q_len: int, causal: bool) -> bool:
+def _hopper_is_faster(
+    q: Tensor, k: Tensor, v: Tensor, out: Tensor | None, q_len: int, kv_len: int, causal: bool
+) -> bool:
     if not q.is_cuda or capability_of(q) != (9, 0):
         return False
     from .hopper_forward import is_faster
 
-    return is_faster(q, k, v, out, q_len, causal)
+    return is_faster(q, k, v, out, q_len, kv_len, causal)
 
 
 def _nothing_to_see(k: Tensor, out: Tensor, lse: Tensor | None) -> bool:

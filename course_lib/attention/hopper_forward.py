@@ -33,8 +33,9 @@ from .hopper_launch import (
 
 __all__ = ["BARRIER_BYTES", "REGISTERS", "TILES", "HopperTile", "hopper_attention", "hopper_attention_packed", "shared_bytes"]
 CAPABILITY = (9, 0)
-LEAST_QUERIES = 128  # with fewer, half of a tile of queries and more would be empty
-FASTER = {128: (False, True), 256: (False, True)}  # head_dim -> causal or not: than the Triton kernel, on an H200
+LEAST_QUERIES = 65  # 64 and fewer fill half a tile; then the Triton kernel, which has tiles of 64, is a little faster
+FASTER = (64, 128, 256)  # head_dim: than the Triton kernel, on an H200
+LONG_KEYS = 4096  # from more on, head_dim 64 and not causal, the Triton kernel is faster
 
 
 def hopper_attention(
@@ -110,11 +111,13 @@ def check_hopper(q: Tensor, k: Tensor, v: Tensor) -> None:
         )
 
 
-def is_faster(q: Tensor, k: Tensor, v: Tensor, out: Tensor | None, q_len: int, causal: bool) -> bool:
+def is_faster(q: Tensor, k: Tensor, v: Tensor, out: Tensor | None, q_len: int, kv_len: int, causal: bool) -> bool:
     """Whether "auto" takes this kernel on a Hopper GPU: where it can run, and was measured to be faster than the Triton kernel
     (benchmarks/hopper_ladder.py)."""
     tensors = (q, k, v) if out is None else (q, k, v, out)
-    return q_len >= LEAST_QUERIES and causal in FASTER.get(q.shape[-1], ()) and all(map(describable, tensors))
+    if q_len < LEAST_QUERIES or q.shape[-1] not in FASTER or (q.shape[-1] == 64 and not causal and kv_len > LONG_KEYS):
+        return False
+    return all(map(describable, tensors))
 
 
 def check_describable(**tensors: Tensor) -> None:

@@ -49,8 +49,8 @@ def test_a_tile_costs_what_its_last_query_sees():
 
 
 def test_heads_that_share_keys_stay_together_and_groups_follow_each_other():
-    """16,384 keys of 128 are 8 MiB: 4 KV heads at a time, with the 2 query heads of each."""
-    order = [tile for tile, _ in tiles_in_order(1, 16, 2, 16384, 16384, 128, 128, 128, True)]
-    heads = [tile // 128 for tile in order]
-    assert set(heads[: 8 * 128]) == set(range(8))
-    assert [tile % 128 for tile in order[:16]] == [0] * 8 + [1] * 8
+    """4096 keys of 128 are 2 MiB: 4 KV heads at a time, with the 2 query heads of each."""
+    order = [tile for tile, _ in tiles_in_order(1, 16, 2, 4096, 4096, 128, 128, 128, True)]
+    heads = [tile // 32 for tile in order]
+    assert set(heads[: 8 * 32]) == set(range(8))
+    assert [tile % 32 for tile in order[:16]] == [0] * 8 + [1] * 8

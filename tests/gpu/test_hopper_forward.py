@@ -121,10 +121,12 @@ def test_a_captured_graph_replays_with_new_contents(monkeypatch):
 
 
 def test_auto_takes_it_where_it_is_faster_and_can_run():
-    for head_dim, q_len in ((128, 200), (128, 5), (64, 200), (96, 200)):
-        q, k, v = random_qkv(2, q_len, 333, 4, 2, head_dim, FP16, 0, "cuda")
-        way = "hopper" if (head_dim, q_len) == (128, 200) else "triton"
-        assert torch.equal(flash_attention(q, k, v, causal=True), flash_attention(q, k, v, causal=True, impl=way))
+    for head_dim, q_len, kv_len, causal, way in (
+        (128, 200, 333, True, "hopper"), (128, 64, 333, True, "triton"), (128, 65, 333, False, "hopper"),
+        (64, 200, 4096, False, "hopper"), (64, 200, 4097, False, "triton"), (96, 200, 333, False, "triton"),
+    ):  # fmt: skip
+        q, k, v = random_qkv(2, q_len, kv_len, 4, 2, head_dim, FP16, 0, "cuda")
+        assert torch.equal(flash_attention(q, k, v, causal=causal), flash_attention(q, k, v, causal=causal, impl=way))
     q, k, v = (poisoned(x, around=1) for x in random_qkv(2, 200, 333, 4, 2, 128, FP16, 0, "cuda"))
     assert torch.equal(flash_attention(q, k, v), flash_attention(q, k, v, impl="triton"))
 

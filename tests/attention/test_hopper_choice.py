@@ -1,0 +1,44 @@
+""" "auto" takes the Hopper kernel where it was measured to be faster, and can run; asked of a device that is not here."""
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from course_lib.attention import forward
+from course_lib.attention.hopper_forward import hopper_attention, is_faster
+
+HERE = [
+    (128, 65, 100, False, True), (128, 64, 100, False, False), (256, 128, 9000, True, True), (64, 128, 9000, True, True),
+    (64, 128, 4096, False, True), (64, 128, 4097, False, False), (96, 128, 100, True, False), (80, 128, 100, True, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("head_dim", "q_len", "kv_len", "causal", "yes"), HERE)
+def test_where_it_is_faster(head_dim, q_len, kv_len, causal, yes):
+    q, k = torch.empty(1, q_len, 2, head_dim).half(), torch.empty(1, kv_len, 1, head_dim).half()
+    assert is_faster(q, k, k, None, q_len, kv_len, causal) is yes
+
+
+def test_vectors_that_tma_cannot_read_go_another_way():
+    q = torch.empty(1, 200, 2, 129, dtype=torch.float16)[..., :128]
+    assert not is_faster(q, q, q, None, 200, 200, True)
+    aligned = torch.empty(1, 200, 2, 136, dtype=torch.float16)[..., :128]
+    assert is_faster(aligned, aligned, aligned, None, 200, 200, True)
+    assert not is_faster(aligned, aligned, aligned, q, 200, 200, True)
+
+
+@pytest.mark.parametrize(("capability", "asked"), [((9, 0), True), ((8, 0), False), ((10, 0), False)])
+def test_only_hopper_is_asked(capability, asked, monkeypatch):
+    q = SimpleNamespace(is_cuda=True, shape=(1, 200, 2, 128), stride=lambda *i: 1 if i else (1,), data_ptr=lambda: 0)
+    monkeypatch.setattr(forward, "capability_of", lambda q: capability)
+    monkeypatch.setattr("course_lib.attention.hopper_forward.is_faster", lambda *of: True)
+    assert forward._hopper_is_faster(q, q, q, None, 200, 200, True) is asked
+
+
+def test_forced_on_a_cpu_it_says_why_not():
+    q = torch.zeros(1, 5, 2, 128, dtype=torch.bfloat16)
+    with pytest.raises(RuntimeError, match="runs compiled, on a GPU; q is on cpu"):
+        hopper_attention(q, q, q)
+    with pytest.raises(TypeError, match="takes bfloat16 and float16, got float32"):
+        forward.flash_attention(q.float(), q.float(), q.float(), impl="hopper")
