@@ -15,9 +15,10 @@
 # | 6 | Where do keys and values live when nobody knows how many will come? | 110 min | 8 |
 # | 7 | Can a beginning that many share be kept once? | 2 h | 9 |
 # | 8 | How does a kernel write and read through a block table? | 150 min | 12, 3 of them on a GPU |
+# | 9 | How is one long context spread over a whole GPU? | 2.5 h | 12, 4 of them on a GPU |
 # | 11 | What can counters say, and who finds the mistakes? | 95 min | 8 |
 #
-# The hours are our estimate for somebody who works the numbers out on paper. Sections keep their numbers; 9 and 10 are still to come.
+# The hours are our estimate for somebody who works the numbers out on paper. Sections keep their numbers; 10 is still to come.
 #
 # **How the exercises work** is as in phase 1: write the function, run the check below it, try as often as you like. Points that can only be
 # earned on a GPU wait on a machine without one.
@@ -3196,6 +3197,478 @@ for batch in (1, 4, 64):
 # 2. It could, for tokens that follow the last one. The host knows more: which tokens are padding, which block was copied because it is shared, which draft tokens were rejected. And it has the numbers at hand, since it just handed out the blocks.
 # 3. It reads block 0, which is somebody's. No fault, no NaN: a wrong answer with other people's text in it, now and then. A number that cannot be followed is the better neighbour.
 # 4. Any block that the decode of step $n$ still reads, that of a sequence that has just ended for instance. Reference counts say who holds it, and the release has to wait for the event behind the step.
+# </details>
+
+# %% [markdown]
+# ## 9. A long context, cut
+#
+# *About two and a half hours.*
+#
+# Section 8's kernel gives a program to each sequence and query head. Two things are wrong with that.
+#
+# - **Too many reads.** With grouped heads, 4 query heads share a KV head, and four programs ask for the same keys.
+# - **Too few programs.** One user with a long document is one sequence: 32 programs for 132 SMs, and only 8, if a program takes a whole group.
+#
+# This section cures both: an item of work holds all query heads of a group, and the work is *cut* into items of about equal size.
+#
+# **Before you run the cell**, on paper: a model with 32 query heads and 8 KV heads of 128, bf16, one layer, a context of 131 072 tokens. How many bytes are K and V? How long does an
+# H200 need to read them at 4.8 TB/s, and how long if only 8 SMs read, each its share of $4800 / 132 = 36$ GB/s? (An SM alone gets somewhat more than that, since Little's law allows it
+# a few times its share; it doesn't get sixteen times as much.)
+
+# %% tags=["nbval-check-output"]
+q_heads, kv_heads, head_dim, sms = 32, 8, 128, 132
+for sequences, tokens in ((1, 131_072), (12, 32_768), (50, 8192), (64, 8192)):
+    kv_bytes = 2 * sequences * tokens * kv_heads * head_dim * 2
+    pairs = sequences * kv_heads
+    busy = min(pairs, sms)
+    print(
+        f"{sequences:>3} x {tokens:>6} tokens: {kv_bytes / 1e6:5.0f} MB, {kv_bytes / 4.8e6:4.0f} us at 4.8 TB/s; "
+        f"{pairs:>3} pairs of sequence and KV head, {busy:>3} SMs busy at first: {kv_bytes / 4.8e6 * sms / busy:5.0f} us"
+    )
+
+# %% [markdown]
+# The first line loses a factor of 16. But look at the others, too: 96 pairs leave 36 SMs idle. And with 400 pairs, all SMs are busy *at first*. What happens at the end?
+#
+# ### Waves, and the last one
+#
+# A GPU hands programs out as places become free. Suppose that two programs fit on an SM at a time, so there are 264 places. 400 equal programs start as a *wave* of 264, and when these are
+# done, the other 136 follow, and half of the GPU watches. Time: two waves. If all had been spread evenly, $400 / 264 = 1.5$.
+#
+# The figure shows such hand-outs, in a **model**: a program reads one block in one unit of time, whatever the others do, and starting costs nothing. (On a real GPU, programs that run beside
+# fewer others get somewhat more bandwidth each. The model exaggerates a little. It does not change who waits for whom.) `handed_out` is all there is to it: items in order, each to the
+# place that is free first.
+
+# %%
+from course_lib.display.split_timeline_figure import split_timeline_figure
+from course_lib.exercises.phase2.split_plan import handed_out
+
+
+def whole_pairs(lengths, kv_heads, block_size, programs):
+    """A work list that cuts nothing: (sequence, KV head, first block, end block)."""
+    return [(s, h, 0, -(-n // block_size)) for s, n in enumerate(lengths) for h in range(kv_heads) if n]
+
+
+def timeline(items, programs):
+    """(program, start, end, sequence) of each item, in the order of the list."""
+    sizes = [end - first for _, _, first, end in items]
+    places = handed_out(sizes, programs)
+    return [(p, start, start + size, item[0]) for (p, start), size, item in zip(places, sizes, items, strict=True)]
+
+
+batches = {"1 x 131072": [131_072], "50 x 8192": [8192] * 50, "one of 32768, 31 of 1024": [1024] * 20 + [32_768] + [1024] * 11}
+split_timeline_figure({name: timeline(whole_pairs(lengths, 8, 16, 264), 264) for name, lengths in batches.items()}, 264);
+
+# %% [markdown]
+# The dashed line is where all would end if the work were spread evenly. Three batches, three reasons why it isn't: too few pairs, a last wave that is half empty, one long sequence among short ones. A
+# rule such as "cut when the batch is small" knows the first reason only. It is a real bug: vLLM's Triton attention stopped to cut at a batch of about 12, and the time between
+# tokens doubled there (its issue 48076 is a report). **The cut follows from the work**, which is the blocks of all pairs together, and from the number of places. The batch size says neither.
+#
+# ### What a cut costs
+#
+# Why not cut into single blocks, then, and have it perfectly even? Because each item has a price.
+#
+# - *A part.* An item doesn't see all keys, so its result is a partial softmax, as in section 1: `out` and `lse` of each of its 4 query heads, in float32. It is written, and read
+#   again by whoever merges: $2 \cdot 4 \cdot (128 + 1) \cdot 4$ bytes.
+# - *A start.* The program loads its item, then the sequence's length, then an entry of the block table, then keys. Each of these waits for the one before, about 0.6 µs each, and
+#   nothing streams in the meantime.
+# - *A merge* that grows with the number of parts.
+#
+# **On paper**: an item of one block (16 tokens), of 8, of 249. How many bytes does it read, and what share of that is its part?
+
+# %% tags=["nbval-check-output"]
+part_bytes = 2 * 4 * (128 + 1) * 4
+for blocks in (1, 8, 63, 249):
+    item_bytes = 2 * blocks * 16 * 128 * 2
+    stream_us = item_bytes / (4.8e12 / 264) * 1e6
+    print(
+        f"{blocks:>4} blocks: K and V {item_bytes / 1e3:7.1f} kB in {stream_us:6.2f} us at 1/264 of 4.8 TB/s; "
+        f"its part {part_bytes / item_bytes:6.2%} of that; 4 waits of 0.6 us {4 * 0.6 / stream_us:5.0%}"
+    )
+
+# %% [markdown]
+# From some dozens of blocks on, both hardly matter; for single blocks, the waiting alone takes several times as long as the reading. Two programs on an SM hide part of each other's waits. So: **few items,
+# as large as balance allows**.
+#
+# How large is that? Let $T$ be the blocks of all pairs together, and $P$ the places. A program's fair share is $T / P$. If no item is larger than $S$, no place can end later than
+# $T / P + S$: when the last item starts, no place is free earlier, so all have been busy until then, which is at most $T / P$. With $S$ a quarter of a share, the end is at most a quarter late. Often a much coarser
+# cut happens to fit as well: 8 pairs of 8192 blocks and 264 places, cut to $\lceil 65\,536 / 264 \rceil = 249$ blocks, make $8 \cdot 33 = 264$ items. One wave, all places busy.
+#
+# ### Exercise 2.9: split-KV and GQA packing for long contexts (about 75 lines, 12 points, 4 of them on a GPU)
+#
+# The exercise has two halves, and one check for both at the end of the second. It also runs when only one half is written.
+#
+# **First half** (2.5 points): write `plan_splits(lengths, kv_heads, block_size, programs)`, in plain Python.
+#
+# | argument | type | meaning |
+# |---|---|---|
+# | `lengths` | list of int | tokens of each sequence, 0 to 131 072; may be empty |
+# | `kv_heads`, `block_size` | int | block size 16, 32 or 64 |
+# | `programs` | int | places $P$, at least 1 |
+# | result | list of `(sequence, kv_head, first_block, end_block)` | the item reads the blocks `first_block` to `end_block - 1` of its sequence |
+#
+# Any list that fulfils these conditions is right. The list may have any order; before it is handed out, it is sorted by sequence, KV head and first block.
+#
+# - **Every block once** (1 point). For each sequence and each KV head, each of its $\lceil$ length / block size $\rceil$ blocks stands in exactly one item. No item is empty, so a sequence without tokens has none.
+#   The same arguments give the same list, in the same order.
+# - **Balanced** (1 point). Sorted and handed out as in the figure, the last program ends after at most $T / P + \max(\lceil T / 4P \rceil, 8)$ blocks, with $T$ the blocks of all pairs. A list in which no item has more than
+#   $\max(\lceil T / 4P \rceil, 8)$ blocks certainly does.
+# - **No crumbs** (0.5 points). At most $\text{pairs} + \min(4P, \lfloor T / 8 \rfloor)$ items, where only pairs with tokens count.
+#
+# **Before you code**: 64 sequences of 512 tokens, 8 KV heads, blocks of 16, 264 programs. Is there anything to cut? And with one of 131 072 tokens among them, which sequences should be cut?
+#
+# <details><summary>Hint: cut to a length, not into a number</summary>
+#
+# If all pairs are cut to the same length, a short one is not cut at all. Two conditions name that length.
+# </details>
+#
+# <details><summary>Hint: as few items as possible (optional)</summary>
+#
+# Try $\lceil T / P \rceil$, $\lceil T / 2P \rceil$, $\lceil T / 3P \rceil$ and $\lceil T / 4P \rceil$, never below 8, hand each list out on paper (a heap of the times at which places become free), and take the first that is balanced. On a GPU fewer and larger items
+# tend to be faster.
+# </details>
+
+# %% grade_id="ex-2-9"
+import heapq
+
+
+def plan_splits(lengths: list[int], kv_heads: int, block_size: int, programs: int) -> list[tuple[int, int, int, int]]:
+    """Tokens of each sequence -> items (sequence, kv_head, first_block, end_block), spread over so many programs."""
+    ### BEGIN SOLUTION
+    blocks = [-(-length // block_size) for length in lengths]
+    total = sum(blocks) * kv_heads
+    allowed = total / programs + max(-(-total // (4 * programs)), 8)
+    items = []
+    for finer in (1, 2, 3, 4):
+        most = max(-(-total // (finer * programs)), 8)
+        items = [
+            (sequence, head, first, min(first + most, count))
+            for sequence, count in enumerate(blocks)
+            for head in range(kv_heads)
+            for first in range(0, count, most)
+        ]
+        free = [0] * programs
+        for _, _, first, end in items:
+            heapq.heapreplace(free, free[0] + end - first)
+        if max(free) <= allowed:
+            break
+    return items
+    ### END SOLUTION
+
+
+# %% [markdown]
+# The three batches again, with *your* plan. Compare when they are done, in the titles: each panel has its own scale.
+
+# %%
+try:
+    plans = {name: plan_splits(lengths, 8, 16, 264) for name, lengths in batches.items()}
+    split_timeline_figure({name: timeline(sorted(items), 264) for name, items in plans.items()}, 264)
+except NotImplementedError as missing:
+    print(f"not yet: {missing}")
+
+# %% [markdown]
+# ### A group's heads in one tile
+#
+# Query heads $4j$ to $4j + 3$ read KV head $j$. A decode step has one query for each of them, so four rows of scores come from the same keys. Put the four queries into one tile, and a tile of keys is
+# loaded once for all:
+#
+# $$ \underbrace{[4, d]}_{\text{queries of the group}} \cdot \underbrace{[d, B_N]}_{\text{keys}} = \underbrace{[4, B_N]}_{\text{scores}} $$
+#
+# `tl.dot` wants at least 16 rows. So the tile has 16, of which 12 are padding: loaded as 0, never stored. That wastes three quarters of the tensor cores' work, and it doesn't matter. **Count it**: a key and a
+# value are $2 \cdot 128 \cdot 2 = 512$ bytes, and 16 rows take $4 \cdot 16 \cdot 128 = 8192$ FLOPs. That is 16 FLOPs a byte, and an H200 can do $989 / 4.8 = 206$ for each byte that it loads. What is *not* wasted is a byte.
+# (The useful intensity is 4 FLOPs a byte: the size of the group. It is the same for every kernel that reads K and V once.)
+#
+# ### The merge, once more
+#
+# A part is usually kept in its finished form: its own `out`, divided by its own sum, and `lse`, the logarithm of that sum. In base 2, parts $i$ of one query merge as
+#
+# $$ m = \max_i \text{lse}_i, \qquad w_i = 2^{\text{lse}_i - m}, \qquad \text{out} = \frac{\sum_i w_i\, \text{out}_i}{\sum_i w_i}, \qquad \text{lse} = m + \log_2 \sum_i w_i. $$
+#
+# It is section 1's merge: $(\text{lse}, 1, \text{out})$ is a partial. Keeping $(m, l, acc)$ works just as well. What stays from section 1 are the edges. A part without a token has $\text{lse} = -\infty$ and must weigh nothing, and where all parts are
+# like that, or where there are none, `out` is 0 and `lse` is $-\infty$.
+#
+# ### Second half: the kernels (5.5 points, and 4 on a GPU)
+#
+# Write `split_decode(q, k_blocks, v_blocks, block_tables, kv_lengths, items, first)`, with a kernel that makes a part of each item, and one that merges.
+#
+# | argument | shape, dtype | meaning |
+# |---|---|---|
+# | `q` | [sequences, q_heads, head_dim], fp16 or bf16 | one query for each head; `head_dim` is 64 or 128 |
+# | `k_blocks`, `v_blocks` | [num_blocks, block_size, kv_heads, head_dim], as `q` | the pool; block size 16, 32 or 64 |
+# | `block_tables` | [sequences, max_blocks] int32 | token $t$ lies in block `block_tables[s, t // block_size]`, slot `t % block_size`; behind a sequence's last block stands −1 |
+# | `kv_lengths` | [sequences] int32 | tokens, 0 or more |
+# | `items` | [n, 4] int32 | (sequence, kv_head, first_block, end_block), sorted; $n$ can be 0 |
+# | `first` | [sequences · kv_heads + 1] int32 | the items of pair $p$ = sequence · `kv_heads` + kv_head are `first[p]` to `first[p + 1] - 1` |
+# | result | `(out, lse)` | `out` as `q`; `lse` [sequences, q_heads] float32, the natural logarithm of $\sum e^{s}$, with $s = q \cdot k / \sqrt{\text{head\_dim}}$ |
+#
+# Query head $h$ reads KV head $h$ // group, group = `q_heads // kv_heads`, at most 16. `items`, `first`, tables and lengths are contiguous; `q`, `k_blocks` and `v_blocks` may be views: their last axis has stride 1, all other strides are to be taken from
+# the tensors. All must come from your launches; torch may allocate, fill with one value, and make views.
+#
+# - **Parts** (2 points). The list is the judge's: one part for each pair, or many. Lengths of 1, and just before, at and behind the end of a block; all three block sizes.
+# - **Heads** (1). Groups of 1, 5 and 8 (and 7 in "traffic").
+# - **Views** (0.25). `q` lies beside other heads, K and V side by side in one pool.
+# - **Edges** (0.75). Sequences without tokens and without items. Items with `first_block` = `end_block`, which have no token (a list of fixed length is filled up with such). No token anywhere. Scores of ±20 000.
+# - **Traffic** (1). Each live element of K and V is loaded once in all, `q` once for each item, parts stored once and loaded once, by their group's rows only. On top 4 bytes of table for each token and 64 bytes for each
+#   program, with the tokens of an item rounded up to 128. FLOPs of `tl.dot`: at most 16 rows by those tokens. Beside the products at most 40 FLOPs for each of these scores, and 64 · head_dim for each program.
+# - **Compiled** (0.5), for A100 and H100 at `head_dim` 128: tensor cores, no spill, some loads of 16 bytes a thread.
+# - **Timed** (2 each, in a cell of its own, on a GPU): 1 × 131 072 and 64 × 8192 tokens, 32 query heads on 8 KV heads of 128, bf16, blocks of 16, *your* plan for two programs an SM and your kernels, in turns with a plain read of as many bytes. At least 0.6 of its speed for the long
+#   context (part points from 0.3), 0.7 for the batch (part points from 0.4). The plan is made once, before; it is not timed. Blocks $2^{31}$ elements away must come out right, where there are 9 GB free.
+#
+# NaN lies wherever no token does: in the slots behind a sequence's last token, and in blocks that are nobody's, block 0 among them.
+#
+# **Before you code**:
+#
+# 1. An item ends at block 5, the sequence after 70 tokens of 16 a block. At which token does the loop end?
+# 2. In the loop, can a tile come up in which *no* token is live? So where is $-\infty - (-\infty)$ to be feared, and where not?
+# 3. Where does part $i$ of the list lie in memory, for the rows of a group of 4?
+#
+# <details><summary>Hint: the grids</summary>
+#
+# One program an item for the first kernel (none is launched for $n = 0$), one for each sequence and query head for the second.
+# </details>
+#
+# <details><summary>Hint: the loop of the first kernel</summary>
+#
+# Tokens from `first_block * block_size` to the smaller of `end_block * block_size` and the length, 64 at a time. For each lane: the entry of the table (masked!), its block in int64, the slot. Then it is exercise 2.4's loop.
+# Rows: `row = tl.arange(0, 16)`, the head is `kv_head * GROUP + row`, and `row < GROUP` masks the load of `q` and the stores.
+# </details>
+#
+# <details><summary>Hint: the merge</summary>
+#
+# It is exercise 2.2's loop over the parts `first[p]` to `first[p + 1] - 1`, in tiles of, say, 32 parts: `lse` are the scores, and the values are rows of `out`. A `base` that is 0 where the maximum still is $-\infty$, and a sum that is replaced by 1 where it is 0.
+# </details>
+
+# %% grade_id="ex-2-9-b"
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def part_kernel(
+    q_ptr, k_ptr, v_ptr, tables_ptr, lengths_ptr, items_ptr, part_ptr, part_lse_ptr, q_strides, k_strides, v_strides, table_stride, scale_log2,
+    GROUP: tl.constexpr, BLOCK_SIZE: tl.constexpr, D: tl.constexpr, ROWS: tl.constexpr, BN: tl.constexpr,
+):
+    ### BEGIN SOLUTION
+    item = tl.program_id(0)
+    sequence = tl.load(items_ptr + item * 4).to(tl.int64)
+    kv_head = tl.load(items_ptr + item * 4 + 1)
+    begin = tl.load(items_ptr + item * 4 + 2) * BLOCK_SIZE
+    end = tl.minimum(tl.load(items_ptr + item * 4 + 3) * BLOCK_SIZE, tl.load(lengths_ptr + sequence))
+    row, dim, lane = tl.arange(0, ROWS), tl.arange(0, D), tl.arange(0, BN)
+    mine = (row < GROUP)[:, None]
+    head = kv_head * GROUP + row
+    q = tl.load(q_ptr + sequence * q_strides[0] + head[:, None] * q_strides[1] + dim[None, :], mask=mine, other=0.0)
+    table_ptr = tables_ptr + sequence * table_stride
+    k_ptr += kv_head * k_strides[2]
+    v_ptr += kv_head * v_strides[2]
+    m = tl.full((ROWS,), float("-inf"), tl.float32)
+    l = tl.zeros((ROWS,), tl.float32)
+    acc = tl.zeros((ROWS, D), tl.float32)
+    for start in range(begin, end, BN):
+        token = start + lane
+        live = token < end
+        block = tl.load(table_ptr + token // BLOCK_SIZE, mask=live, other=0).to(tl.int64)
+        slot = token % BLOCK_SIZE
+        k = tl.load(k_ptr + (block * k_strides[0] + slot * k_strides[1])[:, None] + dim[None, :], mask=live[:, None], other=0.0)
+        s = tl.where(live[None, :], tl.dot(q, k.T) * scale_log2, float("-inf"))
+        larger = tl.maximum(m, tl.max(s, 1))  # finite: each tile has a live token
+        p = tl.exp2(s - larger[:, None])
+        old = tl.exp2(m - larger)
+        l = l * old + tl.sum(p, 1)
+        v = tl.load(v_ptr + (block * v_strides[0] + slot * v_strides[1])[:, None] + dim[None, :], mask=live[:, None], other=0.0)
+        acc = tl.dot(p.to(v.dtype), v, acc * old[:, None])
+        m = larger
+    safe = tl.where(l > 0, l, 1.0)
+    at = item * GROUP + row
+    tl.store(part_ptr + at[:, None] * D + dim[None, :], acc / safe[:, None], mask=mine)
+    tl.store(part_lse_ptr + at, m + tl.log2(safe), mask=row < GROUP)
+    ### END SOLUTION
+
+
+@triton.jit
+def merge_parts_kernel(
+    part_ptr, part_lse_ptr, first_ptr, out_ptr, lse_ptr, kv_heads, GROUP: tl.constexpr, D: tl.constexpr, PARTS: tl.constexpr,
+):
+    ### BEGIN SOLUTION
+    sequence, head = tl.program_id(0), tl.program_id(1)
+    pair = sequence * kv_heads + head // GROUP
+    begin, end = tl.load(first_ptr + pair), tl.load(first_ptr + pair + 1)
+    dim, lane = tl.arange(0, D), tl.arange(0, PARTS)
+    m = tl.full((), float("-inf"), tl.float32)
+    l = tl.full((), 0.0, tl.float32)
+    acc = tl.zeros((D,), tl.float32)
+    for start in range(begin, end, PARTS):
+        live = start + lane < end
+        at = (start + lane) * GROUP + head % GROUP
+        lse = tl.load(part_lse_ptr + at, mask=live, other=float("-inf"))
+        part = tl.load(part_ptr + at[:, None] * D + dim[None, :], mask=live[:, None], other=0.0)
+        larger = tl.maximum(m, tl.max(lse, 0))
+        base = tl.where(larger == float("-inf"), 0.0, larger)
+        weight = tl.exp2(lse - base)
+        old = tl.exp2(m - base)
+        l = l * old + tl.sum(weight, 0)
+        acc = acc * old + tl.sum(weight[:, None] * part, 0)
+        m = larger
+    safe = tl.where(l > 0, l, 1.0)
+    row = sequence * kv_heads * GROUP + head
+    tl.store(out_ptr + row * D + dim, (acc / safe).to(out_ptr.dtype.element_ty))
+    tl.store(lse_ptr + row, (m + tl.log2(safe)) * 0.6931471805599453)
+    ### END SOLUTION
+
+
+def split_decode(q, k_blocks, v_blocks, block_tables, kv_lengths, items, first):
+    """Attention of one query a head over the blocks of each sequence, cut as `items` says -> (out, lse)."""
+    ### BEGIN SOLUTION
+    sequences, q_heads, d = q.shape
+    block_size, kv_heads = k_blocks.shape[1:3]
+    group = q_heads // kv_heads
+    parts = torch.empty(len(items), group, d, dtype=torch.float32, device=q.device)
+    part_lse = torch.empty(len(items), group, dtype=torch.float32, device=q.device)
+    out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
+    lse = torch.empty(sequences, q_heads, dtype=torch.float32, device=q.device)
+    if len(items):
+        part_kernel[(len(items),)](
+            q, k_blocks, v_blocks, block_tables, kv_lengths, items, parts, part_lse,
+            q.stride()[:2], k_blocks.stride()[:3], v_blocks.stride()[:3], block_tables.stride(0), d**-0.5 * 1.4426950408889634,
+            GROUP=group, BLOCK_SIZE=block_size, D=d, ROWS=16, BN=64, num_warps=4, num_stages=3,
+        )
+    merge_parts_kernel[(sequences, q_heads)](parts, part_lse, first, out, lse, kv_heads, GROUP=group, D=d, PARTS=32)
+    return out, lse
+    ### END SOLUTION
+
+
+def split_kv():
+    """What the check calls."""
+    return plan_splits, split_decode
+
+
+# %% [markdown]
+# The check runs your kernels in the interpreter, again with every byte counted, and compiles them for two GPUs; that takes 10 to 20 seconds.
+
+# %% grade_id="ex-2-9-check"
+lab.check("2.9", split_kv)
+
+# %% grade_id="ex-2-9-timed"
+lab.check_timed("2.9", split_kv)
+
+# %% [markdown]
+# ### Bytes, counted
+#
+# One sequence of 1000 tokens, one KV head with 4 query heads, `head_dim` 128, fp16, by your kernels, with parts of different sizes. **Guess first**: by how much does the
+# total grow from one part to 63 parts of a block each?
+
+# %%
+from course_lib.exercises.phase2.split_decode_cases import shown_case
+from course_lib.exercises.phase2.split_decode_traffic import decode_traffic
+
+try:
+    for most in (99, 16, 4, 1):
+        case = shown_case(1000, most)
+        moved = decode_traffic(split_decode, case)
+        print(
+            f"{len(case['items']):>3} parts: loaded {moved['loaded_bytes'] / 1e3:6.1f} kB and stored {moved['stored_bytes'] / 1e3:6.1f} kB "
+            f"for {moved['kv_bytes'] / 1e3:.1f} kB of K and V"
+        )
+except NotImplementedError as missing:
+    print(f"not yet: {missing}")
+
+# %% [markdown]
+# ### One graph, any lengths
+#
+# A decode step is launched from a CUDA graph (section 6 of phase 1), and a graph replays the same launches with the same grids. Yours has a grid of `len(items)`, and that changes from token to token. The way out: the number of programs
+# is *fixed*, and each walks a stretch of the list. The list lies in device memory, and before a replay only its content changes.
+#
+# That is how the library does it (`course_lib/attention/decode_plan.py`, `decode_kernel.py`; FlashInfer has the same split into plan and run):
+#
+# ```python
+# plan = DecodePlan.plan(lengths, q_heads=32, kv_heads=8, head_dim=128, block_size=16, max_len=131_072, ...)
+# graph = torch.cuda.CUDAGraph()
+# with torch.cuda.graph(graph):
+#     plan.run(q, k_blocks, v_blocks, block_tables, out=out)
+# for step in ...:
+#     plan.update(new_lengths)  # a list of a few kilobytes to the device
+#     graph.replay()
+# ```
+#
+# `tests/gpu/test_paged_on_device.py` replays one graph with lengths from 0 to the largest. The plan's content for some lengths, and the address of its buffer:
+
+# %%
+from course_lib.attention import DecodePlan
+
+plan = DecodePlan.plan(
+    [131_072], q_heads=32, kv_heads=8, head_dim=128, block_size=16, max_len=131_072, dtype=torch.bfloat16, device="cpu", programs=264
+)
+before = plan.work.data_ptr()
+for tokens in (131_072, 32_768, 4096, 100):
+    plan.update([tokens])
+    print(f"{tokens:>6} tokens: {plan.list.describe()}")
+print(f"same buffer: {plan.work.data_ptr() == before}, {plan.work.numel() * 4 / 1e3:.0f} kB")
+
+# %% [markdown]
+# The library cuts otherwise than your plan. It gives each program the same number of tokens to within a tile, by cutting at the programs' borders ("stream-K" in the literature), so it needs at most one cut for each program. And it doesn't cut at all where whole pairs
+# come out even. `update` takes 0.15 to 0.36 ms on the host of our H200 for 1 to 256 sequences. It serves all layers of a step, and the host can do it while the GPU is busy with the step before.
+#
+# ### What it reaches
+#
+# Recorded on an H200, 32 query heads on 8 KV heads of 128, bf16, L2 cold. Rates count the bytes of K and V only, and the roof is a plain read of 1 GiB in the same run. The other columns are speeds of the library's paged kernel relative to cuDNN's attention, which gets K and V
+# *contiguous*, and to our own kernel without a block table.
+
+# %%
+from course_lib.recorded import recorded
+
+result = recorded("paged_decode")
+rows = {row["case"]: row for row in result["rows"]}
+print(f"{result['device']}, read roof {rows['read of 1 GiB']['ours']:.0f} GB/s\n")
+print(f"{'sequences x tokens':<20}{'us':>7}{'GB/s':>8}{'of the roof':>13}{'of cuDNN':>10}{'of own, contiguous':>20}")
+for shape in ("64 x 8192", "32 x 4096", "1 x 131072", "1 x 32768"):
+    cudnn, own = (rows[f"{shape}, block 16, against {name}"] for name in ("SDPA cuDNN", "own kernel, contiguous"))
+    print(
+        f"{shape:<20}{cudnn['microseconds']:>7.0f}{cudnn['ours']:>8.0f}{cudnn['roof_share']:>13.2f}{cudnn['ratio']:>10.2f}{own['ratio']:>20.2f}"
+    )
+
+# %% [markdown]
+# Three things can be read off.
+#
+# - The long context runs at almost the same rate as the batch. With 8 programs it would be a small fraction of that.
+# - cuDNN is a little faster, by 2 to 4% for the larger three, and by 11% for 1 × 32 768. It reads contiguous memory, needs no table, and can let the GPU's copy engine (TMA) fetch large boxes. The table itself costs our kernel 1.5 to 5%.
+# - The smallest shape is farthest from the roof: 134 MB take 28 µs at the plateau, and starting, ramping up and a second kernel for the merge take their few microseconds each, however short the reading is.
+#
+# ### A shared beginning: cascade
+#
+# 64 requests share 16 384 tokens of instructions, in the same blocks (section 7), and have 256 tokens of their own. A decode step reads the shared blocks 64 times. But the merge doesn't care which keys a part has seen: let *one* item hold the queries of all 64 requests, 256 rows for each KV head,
+# over the shared blocks, and merge each row with what its own 256 tokens give. **On paper**: by which factor do the bytes shrink?
+
+# %%
+flat, shared = 64 * (16_384 + 256), 16_384 + 64 * 256
+print(f"tokens read: {flat:,} and {shared:,}, {flat / shared:.1f} times less")
+for name in ("flat decode, own copies", "flat decode, shared blocks"):
+    row = rows[f"cascade, 64 rows, 16384 shared and 256 own, against {name}"]
+    print(f"against {name:<28}{1e6 / row['ours']:5.0f} us and {1e6 / row['peer']:5.0f} us: {row['ratio']:.1f} times faster")
+
+# %% [markdown]
+# Not 32 times. What is left is so short that starts and merges count, and a tile of 64 or more query rows does real arithmetic. (Flat decode over shared blocks is already faster than over copies: part of the beginning is still in L2 when the next request wants it.) The code is
+# `course_lib/attention/cascade.py`: two plans and one merge.
+#
+# ### What the roadmap says
+
+# %%
+lab.predict("C107")
+
+# %% [markdown]
+# ### Questions
+#
+# 1. A batch of 3 sequences of 40 000 tokens with 8 KV heads: how many pairs, and how long is an item at most if no program may be a quarter late? How many items?
+# 2. Why do the parts have float32, and not bf16 like the result? What would the second cost?
+# 3. Your plan depends on the whole batch, since $T$ does. Does a sequence get the same logits whoever is in the batch with it?
+# 4. A GPU with 264 places has 2000 equal pairs. Is there anything to gain from cutting?
+# 5. Multi-head attention has a group of 1. What is in the 16 rows of the tile now, and what does that do to the time?
+#
+# <details><summary>Answers</summary>
+#
+# 1. 24 pairs of 2500 blocks, $T = 60\,000$, $T / P = 227.3$, so at most 57 blocks: 44 items a pair, 1056 in all. (With 228 blocks an item there are 11 for each pair, 264 in all, and the last is short: one wave, and nobody is late.)
+# 2. Each part would be rounded to 8 bits, and the merge adds up the errors of dozens of parts. It would save half of a part's bytes, a fraction of a percent of the traffic.
+# 3. Not bit for bit: other cuts, another order of summation. Whoever promises that must cut by a rule that looks at one sequence only (say, always to 64 blocks), and pays for it in balance.
+# 4. Hardly: $2000 / 264 = 7.6$, so 8 waves, and under 6% are lost. Cutting the last wave only would be enough.
+# 5. One row of 16 is real. The tensor cores compute sixteen times what is needed, 16 FLOPs a byte as before, and still wait for memory. The time stays that of the bytes; but K and V are four times as many.
 # </details>
 
 # %% [markdown]

@@ -7,9 +7,13 @@ from .flash import FLASH
 from .merge import MERGE
 from .paged import PAGED
 from .prefix import PREFIX
+from .split_decode import SPLIT_DECODE
 from .tile_needs import TILE_NEEDS
 from .tiled import TILED
 
-EXERCISES = (MERGE, ATTEND_ROWS, TILED, FLASH, TILE_NEEDS, BLOCKS, PREFIX, PAGED, DEBUGGING)
+EXERCISES = (MERGE, ATTEND_ROWS, TILED, FLASH, TILE_NEEDS, BLOCKS, PREFIX, PAGED, SPLIT_DECODE, DEBUGGING)
 
-__all__ = ["ATTEND_ROWS", "BLOCKS", "DEBUGGING", "EXERCISES", "FLASH", "MERGE", "PAGED", "PREFIX", "TILED", "TILE_NEEDS"]
+__all__ = [
+    "ATTEND_ROWS", "BLOCKS", "DEBUGGING", "EXERCISES", "FLASH", "MERGE", "PAGED", "PREFIX", "SPLIT_DECODE", "TILED",
+    "TILE_NEEDS",
+]  # fmt: skip

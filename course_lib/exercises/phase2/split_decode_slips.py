@@ -1,0 +1,155 @@
+"""Slips of exercise 2.9 that a hint can name: each is computed, and stands when it explains every value of an answer."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from ...grading.criteria import Case
+from .split_decode_cases import inputs
+
+DEAD = "NaN lies wherever no token does. A weight of 0 does not silence it: load only rows of K and V that exist."
+EMPTY = "A part without a token, or a pair without parts: what is -inf - (-inf), and what is 0 / 0?"
+NO_NUMBER = "Was this row stored? And can an exponential overflow? inf / inf is NaN."
+LOW = "The scores are very low here, and something was higher: does a maximum begin at a number, or does one stand for -inf?"
+VERY_LOW = -5000  # scores below what a number in place of -inf may be
+VIEWS = "q, K and V are views of wider buffers here. If the other criteria pass: which strides does each pointer take?"
+
+
+def known_slip(case: Case, name: str, output: Any, wanted: tuple[Any, Any], within: tuple[float, float]) -> str:
+    """The hint for the slip that explains every value of `name` in (out, lse), or "". within: rtol and atol."""
+    import torch
+
+    from ...grading.compare import compare_tensor
+
+    got, want = (pair[("out", "lse").index(name)] for pair in (output, wanted))
+    if not isinstance(got, torch.Tensor) or got.shape != want.shape:
+        return ""
+    if got.isnan().any():
+        return _why_nan(case, got)
+    low = (wanted[1] < VERY_LOW) & wanted[1].isfinite()
+    if name == "out" and low.any() and not got[low].any():
+        return LOW
+    for part, hint, value in _slips(case, wanted):
+        if part == name and compare_tensor(got, value.to(got.dtype), rtol=within[0], atol=within[1]) is None:
+            return hint
+    return VIEWS if "wide" in case else ""
+
+
+def _why_nan(case: Case, got: Any) -> str:
+    """Where the NaN is: only in sequences that have no token, or none in some part, or also elsewhere."""
+    import torch
+
+    nan = got.isnan().flatten(1).any(1)
+    without = case["kv_lengths"] == 0
+    for sequence, _, first, end in case["items"].tolist():
+        without[sequence] |= first == end
+    if not (nan & ~without).any():
+        return EMPTY
+    if "wide" in case:
+        return VIEWS
+    whole = torch.tensor([length % inputs(case)[1].shape[1] == 0 for length in case["kv_lengths"].tolist()])
+    return NO_NUMBER if (nan & whole).any() else DEAD
+
+
+def _slips(case: Case, wanted: tuple[Any, Any]) -> Iterator[tuple[str, str, Any]]:
+    """(part, hint, what this slip leads to)"""
+    import torch
+
+    from ...attention.paged_reference import decode_reference
+
+    out, lse = wanted
+    q, k, v = (part.double() for part in inputs(case))
+    tables, lengths, scale = case["block_tables"], case["kv_lengths"], q.shape[-1] ** -0.5
+    yield "lse", "This is the logarithm in base 2. lse is the natural one.", lse / math.log(2)
+    for hint, factor in (
+        ("Nothing divides by sqrt(head_dim) yet: scores are q . k * head_dim ** -0.5.", 1.0),
+        ("These are weights of 2 ** s. What makes e ** s of them?", scale * math.log(2)),
+        ("log2(e) stands in the scores once too often.", scale / math.log(2)),
+    ):
+        other = decode_reference(q, k, v, tables, lengths, scale=factor)
+        yield "out", hint, other[0]
+        yield "lse", hint, other[1]
+    kv_heads = k.shape[2]
+    if 1 < kv_heads < q.shape[1]:
+        pick = torch.arange(q.shape[1]) % kv_heads
+        back = torch.argsort(pick, stable=True)
+        hint = "The query heads of KV head j are j * group to j * group + group - 1; j, j + kv_heads, ... are others."
+        other = decode_reference(q[:, back], k, v, tables, lengths)
+        for name, value in zip(("out", "lse"), other, strict=True):
+            yield name, hint, torch.empty_like(value).index_copy_(1, back, value)
+            yield name, hint, value
+    if kv_heads > 1:
+        for hint, keys, values in (
+            ("K is that of KV head 0 throughout.", k[:, :, :1].expand_as(k), v),
+            ("V is that of KV head 0 throughout.", k, v[:, :, :1].expand_as(v)),
+            ("K and V are those of KV head 0 throughout.", k[:, :, :1].expand_as(k), v[:, :, :1].expand_as(v)),
+        ):
+            yield from zip(("out", "lse"), (hint, hint), decode_reference(q, keys, values, tables, lengths), strict=True)
+    longer = case["items"].clone()
+    longer[:, 3] = k.shape[1] * len(k)
+    to_the_end = _parts({**case, "items": longer}, q, k, v)
+    yield (
+        "out",
+        "Every part goes on to its sequence's end. Which two numbers say where it stops?",
+        _whole(to_the_end, _of, out, kv_heads),
+    )
+    parts = _parts(case, q, k, v)
+    yield from _merges(parts, out, lse, kv_heads)
+
+
+def _parts(case: Case, q: Any, k: Any, v: Any) -> list[list[tuple[Any, Any]]]:
+    """For each pair of sequence and KV head: (out [group, head_dim], lse [group]) of each of its parts."""
+    import torch
+
+    from ...attention.online_softmax import finish, partial
+
+    size, kv_heads = k.shape[1], k.shape[2]
+    group = q.shape[1] // kv_heads
+    found: list[list[tuple[Any, Any]]] = [[] for _ in range(len(q) * kv_heads)]
+    for sequence, head, first, end in case["items"].tolist():
+        tokens = torch.arange(first * size, max(min(end * size, int(case["kv_lengths"][sequence])), first * size))
+        rows = case["block_tables"][sequence].long()[tokens // size], tokens % size, head
+        scores = q[sequence, head * group : (head + 1) * group] @ k[rows].T * q.shape[-1] ** -0.5
+        found[sequence * kv_heads + head].append(finish(partial(scores, v[rows])))
+    return found
+
+
+def _whole(parts: Any, merge: Any, like: Any, kv_heads: int) -> Any:
+    """The parts of each pair that have a token, merged by `merge(outs [parts, group, head_dim], lses [parts, group])`."""
+    import torch
+
+    made, group = torch.zeros_like(like) if like.ndim == 3 else torch.full_like(like, -math.inf), like.shape[1] // kv_heads
+    for pair, of_pair in enumerate(parts):
+        seen = [(o, l) for o, l in of_pair if (l > -math.inf).all()]
+        if seen:
+            outs, lses = (torch.stack(side) for side in zip(*seen, strict=True))
+            first = pair % kv_heads * group
+            made[pair // kv_heads, first : first + group] = merge(outs, lses)
+    return made
+
+
+def _merges(parts: Any, out: Any, lse: Any, kv_heads: int) -> Iterator[tuple[str, str, Any]]:
+    """What a merge leads to that weighs parts in a way of its own."""
+    bases = "lse is in base e in one kernel and in base 2 in the other."
+    for hint, merge in (
+        ("Parts are averaged as if each had seen as much. What does a part's lse say?", lambda o, l: o.mean(0)),
+        ("Only the first part of each pair is there.", lambda o, l: o[0]),
+        ("Only the last part of each pair is there. Do all of them write to the same place?", lambda o, l: o[-1]),
+        ("The last part of each pair is missing.", lambda o, l: _of(o[:-1], l[:-1]) if len(o) > 1 else 0 * o[0]),
+        (
+            "The merged parts are not divided by the sum of their weights.",
+            lambda o, l: ((l - l.amax(0)).exp()[..., None] * o).sum(0),
+        ),
+        (bases, lambda o, l: _of(o, l / math.log(2))),
+        (bases, lambda o, l: _of(o, l * math.log(2))),
+    ):
+        yield "out", hint, _whole(parts, merge, out, kv_heads)
+    for hint, merge in (
+        ("This is the largest lse of the parts. Where is the sum of their weights?", lambda o, l: l.amax(0)),
+        ("This is the sum of the parts' lse. Sums of exponentials add up, their logarithms do not.", lambda o, l: l.sum(0)),
+    ):
+        yield "lse", hint, _whole(parts, merge, lse, kv_heads)
+
+
+def _of(outs: Any, lses: Any) -> Any:
+    return (lses.softmax(0)[..., None] * outs).sum(0)
