@@ -119,10 +119,8 @@ def length_cases(seed: int) -> list[Case]:
     draw = _generator(seed)
     rising = _case("scores that rise along the sequence", [290 + seed % 60, 40], draw)
     falling = _case("scores that fall along the sequence", [150 + seed % 60], draw, block_size=32)
-    for case, sign in ((rising, 1), (falling, -1)):
-        case["q"][..., 0] = 4.0
-        for row, length in enumerate(case["lengths"].tolist()):
-            _set_first(case, row, sign * torch.linspace(-8, 8, length))
+    _rise(rising, 1)
+    _rise(falling, -1)
     low = _case("one token, whose score is -20,000", [1], draw, block_size=16)
     low["q"], low["k_blocks"][low["tables"][0, 0], 0] = torch.full_like(low["q"], 50.0), -50.0
     return [
@@ -135,11 +133,15 @@ def length_cases(seed: int) -> list[Case]:
     ]
 
 
-def _set_first(case: Case, row: int, values: "Tensor") -> None:
-    """K's first number of each token of a row."""
+def _rise(case: Case, sign: int) -> None:
+    """K's first number rises (or falls) along each sequence, and the scores with it: a later tile brings a larger one."""
+    import torch
+
     size = case["k_blocks"].shape[1]
-    for token, value in enumerate(values.tolist()):
-        case["k_blocks"][case["tables"][row, token // size], token % size, :, 0] = value
+    case["q"][..., 0] = 4.0
+    for row, length in enumerate(case["lengths"].tolist()):
+        for token, value in enumerate((sign * torch.linspace(-8, 8, length)).tolist()):
+            case["k_blocks"][case["tables"][row, token // size], token % size, :, 0] = value
 
 
 def head_cases(seed: int) -> list[Case]:
@@ -204,8 +206,10 @@ def write_traffic_cases(seed: int) -> list[Case]:
 def decode_traffic_cases(seed: int) -> list[Case]:
     draw = _generator(seed)
     first = 3 * 32 + 4 + seed % 8
+    rising = _case(f"lengths {first}, 0 and 45, blocks of 32", [first, 0, 45], draw, heads=(2, 2), block_size=32)
+    _rise(rising, 1)
     return [
-        _case(f"lengths {first}, 0 and 45, blocks of 32", [first, 0, 45], draw, heads=(2, 2), block_size=32),
+        rising,
         _case("4 query heads on 2 KV heads, blocks of 16", [130 + seed % 4], draw, heads=(4, 2), unused="others"),
     ]
 
