@@ -641,7 +641,7 @@ WRONG = [
      {GATHER}),
     (change("never_an_empty_range", ("sorted(draw.randint(0, len(text)) for _ in range(2))", "(0, draw.randint(1, len(text)))"),
             ), {GATHER}),
-    (change("never_beyond_the_end", (LIMITED, "raise IndexError")), {GATHER}),
+    (change("never_beyond_the_end", (LIMITED, "raise IndexError")), {GATHER, OVER_TIME}),
     (change("whole_numbers", ("buffer.copy_(torch.randn(2, 2, 4))", "buffer.copy_(torch.randint(-99, 99, (2, 2, 4)))")),
      {GATHER}),
     (change("keeps_its_buffer", ("                    buffer.fill_(0.0)\n", "                    buffer = buffer.clone()\n")),
