@@ -84,8 +84,11 @@ def variants() -> list[Variant]:
     made += [
         Variant(*kind, causal, EVERY_STEP, listed, True) for kind in kinds for causal in both for listed in {False, causal}
     ]  # fmt: skip
-    made += [Variant(d, bf16, causal, with_lse=lse, packed=True) for d in (64, 128, 256) for causal in both for lse in both]
-    made += [Variant(128, fp16, False, with_lse=True, packed=True)]
+    made += [
+        Variant(d, bf16, causal, Ladder(drawn=drawn), drawn, lse, True)
+        for d in (64, 128, 256) for causal in both for lse, drawn in ((False, False), (False, True), (True, True))
+    ]  # fmt: skip
+    made += [Variant(128, fp16, False, Ladder(drawn=drawn), drawn, True, True) for drawn in both]
     return list(dict.fromkeys(made))
 
 
@@ -123,7 +126,7 @@ def _what_is_wrong(one: Variant) -> str:
         if one.packed:
             cu_q, cu_k = (torch.tensor([0, n, 2 * n], dtype=torch.int32, device="cuda") for n in (700, 777))
             flat = [x.flatten(0, 1) for x in (q, k, v)]
-            options = {"max_q": 700, "max_k": 777, "causal": one.causal, "return_lse": one.with_lse}
+            options = {"max_q": 700, "max_k": 777, "causal": one.causal, "return_lse": one.with_lse, "steps": one.steps}
             found = hopper_attention_packed(*flat, cu_q, cu_k, **options)
         else:
             found = hopper_attention(q, k, v, causal=one.causal, steps=one.steps, return_lse=one.with_lse, tile=one.tile)

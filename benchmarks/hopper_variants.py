@@ -11,13 +11,13 @@ from collections.abc import Callable
 import torch
 
 from course_lib.attention import flash_attention, flash_attention_packed, hopper_schedule
-from course_lib.attention.hopper_forward import hopper_attention
+from course_lib.attention.hopper_forward import hopper_attention, hopper_attention_packed
 from course_lib.attention.hopper_ladder import Ladder
 from course_lib.attention.hopper_launch import TILES, HopperTile
 
 from ._flash_setup import Case, contenders, in_turns, tflops
 
-MEBIBYTES = (32, 16, 8, 4)
+MEBIBYTES = (8, 6, 32)
 OTHER_TILES = {
     64: {"3 x 64, 128": HopperTile(3, 64, 128, 4, True), "3 x 64, 64": HopperTile(3, 64, 64, 4, True),
          "2 x 64, 128, 2 stages": HopperTile(2, 64, 128, 2, True), "2 x 64, 128, 3 stages": HopperTile(2, 64, 128, 3, True)},
@@ -31,14 +31,15 @@ def main() -> int:
     if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
         print("blocked: needs a Hopper GPU")
         return 1
+    for head_dim in (128, 64, 256):
+        for sequence in (1024, 4096):
+            packed(Case(head_dim, sequence, False))
+            packed(Case(head_dim, sequence, True))
+    for q_len in (16, 64, 96, 256):
+        few_queries(q_len)
     for sequence in (512, 1024, 2048, 4096, 16384):
         for causal in (False, True):
             show(Case(128, sequence, causal), orders(Case(128, sequence, causal)))
-    for q_len in (16, 64, 128, 256):
-        few_queries(q_len)
-    for head_dim in (128, 64, 256):
-        packed(Case(head_dim, 4096, False))
-        packed(Case(head_dim, 4096, True))
     for head_dim in (64, 256, 128):
         for sequence in (512, 2048, 8192):
             for causal in (False, True):
@@ -115,14 +116,16 @@ def packed(case: Case) -> None:
     mixed = [int(case.sequence * share) for share in (0.1, 1.9, 0.5, 1.5)] * (case.batch // 4)
     uneven = torch.tensor([0, *itertools.accumulate(mixed)], dtype=torch.int32, device="cuda")
 
-    def call_of(cu: torch.Tensor, longest: int, impl: str) -> Call:
+    def call_of(cu: torch.Tensor, longest: int, way: str) -> Call:
         lengths = {"max_q": longest, "max_k": longest, "causal": case.causal}
-        return lambda: flash_attention_packed(q, k, v, cu, cu, **lengths, impl=impl)
+        if way == "drawn":
+            return lambda: hopper_attention_packed(q, k, v, cu, cu, **lengths, steps=Ladder(drawn=True))
+        return lambda: flash_attention_packed(q, k, v, cu, cu, **lengths, impl=way)
 
     q4, k4, v4 = (x.view(case.batch, case.sequence, -1, case.head_dim) for x in (q, k, v))
     calls: dict[str, Call] = {"not packed": lambda: hopper_attention(q4, k4, v4, causal=case.causal)}
-    calls |= {f"even, {impl}": call_of(even, case.sequence, impl) for impl in ("hopper", "triton")}
-    calls |= {f"mixed, {impl}": call_of(uneven, max(mixed), impl) for impl in ("hopper", "triton")}
+    calls |= {f"even, {impl}": call_of(even, case.sequence, impl) for impl in ("hopper", "drawn", "triton")}
+    calls |= {f"mixed, {impl}": call_of(uneven, max(mixed), impl) for impl in ("hopper", "drawn", "triton")}
     more = sum(n * n for n in mixed) / (len(q) * case.sequence)  # work of the mixed lengths
     rates = {name: case.flops / statistics.median(s) / 1e12 for name, s in in_turns(calls, 5).items()}
     words = ", ".join(f"{name} {rate * more if 'mixed' in name else rate:.0f}" for name, rate in rates.items())

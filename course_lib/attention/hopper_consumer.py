@@ -10,20 +10,60 @@ from triton.experimental.gluon.language.nvidia.hopper import (
     warpgroup_mma_wait,
 )
 
+from .hopper_draw import take
 from .hopper_order import give_turn, in_pairs, meet, wait_for_turn
 from .hopper_packed import begins, bounds, clear_rows, store_rows
 from .hopper_softmax import finished, mask_scores, no_scores_yet, rescaled, softmax_step
-from .hopper_tiles import is_tile, place_of, tile_number, tiles_of_keys, unmasked_tiles
+from .hopper_tiles import DRAWN, is_tile, place_of, tile_number, tiles_of_keys, unmasked_tiles
 
 
 @gluon.jit
 def consume(work, WARPGROUP: gl.constexpr, SHAPE: gl.constexpr, OPTIONS: gl.constexpr, STEPS: gl.constexpr):
-    """ROWS queries of every tile of this block: scores, softmax, values; the result leaves by TMA. See hopper_kernel.py."""
-    descriptors, buffers, barriers, sizes, cu, out, schedule_ptr, lse_ptr, lse_rows, scale_log2 = work
+    """All tiles of this block, one after the other: this warpgroup's rows of each. Arguments: see hopper_kernel.py."""
+    _descriptors, _buffers, _barriers, draws, sizes, cu, _out, schedule_ptr, _lse_ptr, _lse_rows, _scale_log2 = work
+    _q_heads, _group, _q_len, _kv_len, _q_tiles, _tiles, rounds, _heads_at_a_time = sizes
+    WARPGROUPS: gl.constexpr = SHAPE[0]
+    QUERIES: gl.constexpr = SHAPE[0] * SHAPE[1]
+    CAUSAL: gl.constexpr = OPTIONS[0]
+    SCHEDULE: gl.constexpr = OPTIONS[3]
+    PACKED: gl.constexpr = OPTIONS[4]
+    PING_PONG: gl.constexpr = STEPS[2]
+    used = 0
+    done = 0
+    if PING_PONG and WARPGROUP + 1 == WARPGROUPS:
+        give_turn(WARPGROUP, WARPGROUPS)  # warpgroup 0 begins
+    if SCHEDULE == DRAWN:
+        number = take(draws, 0)
+        while number >= 0:
+            used = attend(work, number, used, done, WARPGROUP, SHAPE, OPTIONS, STEPS)
+            done += 1
+            number = take(draws, done)
+    else:
+        next_number = tile_number(schedule_ptr, 0, SCHEDULE)
+        for i in range(rounds):
+            number = next_number
+            next_number = tile_number(schedule_ptr, i + 1, SCHEDULE)
+            live = is_tile(number, sizes)
+            if PACKED:
+                live = begins(number, sizes, cu, QUERIES, CAUSAL, SCHEDULE)
+            if live:
+                used = attend(work, number, used, done, WARPGROUP, SHAPE, OPTIONS, STEPS)
+                done += 1
+    tma.store_wait(0)
+    if PING_PONG and WARPGROUP == 0:
+        wait_for_turn(WARPGROUP)  # the last one given: nobody may leave a barrier half full
+
+
+@gluon.jit
+def attend(
+    work, number, used, done, WARPGROUP: gl.constexpr, SHAPE: gl.constexpr, OPTIONS: gl.constexpr, STEPS: gl.constexpr
+):  # fmt: skip
+    """ROWS queries of one tile: scores, softmax, values; the result leaves by TMA -> stages used until now"""
+    descriptors, buffers, barriers, _draws, sizes, cu, out, _schedule_ptr, lse_ptr, lse_rows, scale_log2 = work
     _q_desc, _k_desc, _v_desc, o_desc = descriptors
     q_buffer, k_ring, v_ring, o_buffer = buffers
     q_full, q_empty, full, empty = barriers
-    q_heads, _group, _q_len, _kv_len, q_tiles, tiles, rounds = sizes
+    q_heads, _group, _q_len, _kv_len, _q_tiles, _tiles, _rounds, _heads_at_a_time = sizes
     WARPGROUPS: gl.constexpr = SHAPE[0]
     ROWS: gl.constexpr = SHAPE[1]
     KEYS: gl.constexpr = SHAPE[2]
@@ -32,7 +72,7 @@ def consume(work, WARPGROUP: gl.constexpr, SHAPE: gl.constexpr, OPTIONS: gl.cons
     CAUSAL: gl.constexpr = OPTIONS[0]
     WITH_LSE: gl.constexpr = OPTIONS[1]
     OUT_APART: gl.constexpr = OPTIONS[2]
-    LISTED: gl.constexpr = OPTIONS[3]
+    SCHEDULE: gl.constexpr = OPTIONS[3]
     PACKED: gl.constexpr = OPTIONS[4]
     PING_PONG: gl.constexpr = STEPS[2]
     scores_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEYS, 16])
@@ -40,96 +80,81 @@ def consume(work, WARPGROUP: gl.constexpr, SHAPE: gl.constexpr, OPTIONS: gl.cons
     weights_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
     queries = q_buffer.index(WARPGROUP).reshape([ROWS, DIMS])
     result = o_buffer.index(WARPGROUP)
-    used = 0
-    done = 0
-    if PING_PONG and WARPGROUP + 1 == WARPGROUPS:
-        give_turn(WARPGROUP, WARPGROUPS)  # warpgroup 0 begins
-    next_number = tile_number(schedule_ptr, 0, LISTED)
-    for i in range(rounds):
-        number = next_number
-        next_number = tile_number(schedule_ptr, i + 1, LISTED)
-        live = is_tile(number, tiles)
-        if PACKED:
-            live = begins(number, tiles, sizes, cu, WARPGROUPS * ROWS, CAUSAL)
-        if live:
-            sequence, head, row = place_of(number, q_heads, q_tiles, WARPGROUPS * ROWS, CAUSAL)
-            place, q_first, _k_first, q_len, kv_len = bounds(sequence, sizes, cu, PACKED)
-            count = tiles_of_keys(row, q_len, kv_len, WARPGROUPS * ROWS, KEYS, CAUSAL)
-            row += WARPGROUP * ROWS
-            unmasked = unmasked_tiles(row, q_len, kv_len, KEYS, CAUSAL)
-            acc = gl.zeros([ROWS, DIMS], gl.float32, acc_layout)
-            best = no_scores_yet(ROWS, scores_layout)
+    sequence, head, row = place_of(number, sizes, WARPGROUPS * ROWS, CAUSAL, SCHEDULE)
+    place, q_first, _k_first, q_len, kv_len = bounds(sequence, sizes, cu, PACKED)
+    count = tiles_of_keys(row, q_len, kv_len, WARPGROUPS * ROWS, KEYS, CAUSAL)
+    row += WARPGROUP * ROWS
+    unmasked = unmasked_tiles(row, q_len, kv_len, KEYS, CAUSAL)
+    acc = gl.zeros([ROWS, DIMS], gl.float32, acc_layout)
+    best = no_scores_yet(ROWS, scores_layout)
 
-            mbarrier.wait(q_full.index(WARPGROUP), done & 1)
-            stage = used % STAGES
-            mbarrier.wait(full.index(stage), used // STAGES & 1)
-            if PING_PONG:
-                wait_for_turn(WARPGROUP)
-            keys = k_ring.index(stage).reshape([KEYS, DIMS]).permute([1, 0])
-            nothing = gl.zeros([ROWS, KEYS], gl.float32, scores_layout)
-            scores = warpgroup_mma(queries, keys, nothing, use_acc=False, is_async=True)
-            if PING_PONG:
-                give_turn(WARPGROUP, WARPGROUPS)
-            scores = warpgroup_mma_wait(0, deps=(scores,))
-            mbarrier.arrive(empty.index(stage), count=1)
-            used += 1
-            scores = mask_scores(scores, row, 0, q_len, kv_len, CAUSAL)
-            weights, _, best, parts = softmax_step(scores, best, scale_log2, True, False)
-            weights = gl.convert_layout(weights.to(o_desc.dtype), weights_layout)
+    mbarrier.wait(q_full.index(WARPGROUP), done & 1)
+    stage = used % STAGES
+    mbarrier.wait(full.index(stage), used // STAGES & 1)
+    if PING_PONG:
+        wait_for_turn(WARPGROUP)
+    keys = k_ring.index(stage).reshape([KEYS, DIMS]).permute([1, 0])
+    nothing = gl.zeros([ROWS, KEYS], gl.float32, scores_layout)
+    scores = warpgroup_mma(queries, keys, nothing, use_acc=False, is_async=True)
+    if PING_PONG:
+        give_turn(WARPGROUP, WARPGROUPS)
+    scores = warpgroup_mma_wait(0, deps=(scores,))
+    mbarrier.arrive(empty.index(stage), count=1)
+    used += 1
+    scores = mask_scores(scores, row, 0, q_len, kv_len, CAUSAL)
+    weights, _, best, parts = softmax_step(scores, best, scale_log2, True, False)
+    weights = gl.convert_layout(weights.to(o_desc.dtype), weights_layout)
 
-            for _ in range(1, unmasked):
-                acc, weights, best, parts = step(
-                    queries, k_ring, v_ring, full, empty, used, acc, weights, best, parts, scale_log2, row, 0, q_len, kv_len,
-                    False, CAUSAL, WARPGROUP, SHAPE, STEPS,
-                )  # fmt: skip
-                used += 1
-            weights = in_pairs(weights)
-            for tile in range(gl.maximum(unmasked, 1), count):
-                acc, weights, best, parts = step(
-                    queries, k_ring, v_ring, full, empty, used, acc, weights, best, parts, scale_log2, row, tile * KEYS, q_len,
-                    kv_len, True, CAUSAL, WARPGROUP, SHAPE, STEPS,
-                )  # fmt: skip
-                used += 1
-            if OUT_APART:
-                mbarrier.arrive(q_empty.index(WARPGROUP), count=1)
+    for _ in range(1, unmasked):
+        acc, weights, best, parts = step(
+            queries, k_ring, v_ring, full, empty, used, acc, weights, best, parts, scale_log2, row, 0, q_len, kv_len,
+            False, CAUSAL, WARPGROUP, SHAPE, STEPS,
+        )  # fmt: skip
+        used += 1
+    weights = in_pairs(weights)
+    for tile in range(gl.maximum(unmasked, 1), count):
+        acc, weights, best, parts = step(
+            queries, k_ring, v_ring, full, empty, used, acc, weights, best, parts, scale_log2, row, tile * KEYS, q_len,
+            kv_len, True, CAUSAL, WARPGROUP, SHAPE, STEPS,
+        )  # fmt: skip
+        used += 1
+    if OUT_APART:
+        mbarrier.arrive(q_empty.index(WARPGROUP), count=1)
 
-            stage = used % STAGES
-            mbarrier.wait(full.index(stage), used // STAGES & 1)
-            values = v_ring.index(stage).reshape([KEYS, DIMS])
-            if PACKED:
-                last = (count - 1) * KEYS
-                if kv_len < last + KEYS:
-                    clear_rows(values, kv_len - last, WARPGROUP, SHAPE)
-            acc = warpgroup_mma(weights, values, acc, is_async=True)
-            acc = warpgroup_mma_wait(0, deps=(acc,))
-            mbarrier.arrive(empty.index(stage), count=1)
-            used += 1
-            done += 1
+    stage = used % STAGES
+    mbarrier.wait(full.index(stage), used // STAGES & 1)
+    values = v_ring.index(stage).reshape([KEYS, DIMS])
+    if PACKED:
+        last = (count - 1) * KEYS
+        if kv_len < last + KEYS:
+            clear_rows(values, kv_len - last, WARPGROUP, SHAPE)
+    acc = warpgroup_mma(weights, values, acc, is_async=True)
+    acc = warpgroup_mma_wait(0, deps=(acc,))
+    mbarrier.arrive(empty.index(stage), count=1)
+    used += 1
 
-            acc, lse = finished(acc, parts, best, scale_log2)
-            if WITH_LSE:
-                rows = row + gl.arange(0, ROWS, best.type.layout)
-                start = (place * q_heads + head).to(gl.int64) * lse_rows + q_first
-                gl.store(lse_ptr + start + rows, lse, mask=rows < q_len)
-            tma.store_wait(0)
-            meet()
-            result.reshape([ROWS, DIMS]).store(acc.to(o_desc.dtype))
-            fence_async_shared()
-            meet()
-            if PACKED:
-                if row + ROWS <= q_len:
-                    tma.async_copy_shared_to_global(o_desc, [place, head, q_first + row, 0], result)
-                else:
-                    store_rows(result.reshape([ROWS, DIMS]), out, q_first + row, q_len - row, head, SHAPE)
-            else:
-                tma.async_copy_shared_to_global(o_desc, [place, head, row, 0], result)
-            if not OUT_APART:
-                tma.store_wait(0)
-                meet()
-                mbarrier.arrive(q_empty.index(WARPGROUP), count=1)
+    acc, lse = finished(acc, parts, best, scale_log2)
+    if WITH_LSE:
+        rows = row + gl.arange(0, ROWS, best.type.layout)
+        start = (place * q_heads + head).to(gl.int64) * lse_rows + q_first
+        gl.store(lse_ptr + start + rows, lse, mask=rows < q_len)
     tma.store_wait(0)
-    if PING_PONG and WARPGROUP == 0:
-        wait_for_turn(WARPGROUP)  # the last one given: nobody may leave a barrier half full
+    meet()
+    result.reshape([ROWS, DIMS]).store(acc.to(o_desc.dtype))
+    fence_async_shared()
+    meet()
+    if PACKED:
+        if row + ROWS <= q_len:
+            tma.async_copy_shared_to_global(o_desc, [place, head, q_first + row, 0], result)
+        else:
+            store_rows(result.reshape([ROWS, DIMS]), out, q_first + row, q_len - row, head, SHAPE)
+    else:
+        tma.async_copy_shared_to_global(o_desc, [place, head, row, 0], result)
+    if not OUT_APART:
+        tma.store_wait(0)
+        meet()
+        mbarrier.arrive(q_empty.index(WARPGROUP), count=1)
+    return used
 
 
 @gluon.jit

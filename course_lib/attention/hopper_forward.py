@@ -64,7 +64,8 @@ def hopper_attention(
 
 def hopper_attention_packed(
     q: Tensor, k: Tensor, v: Tensor, cu_q: Tensor, cu_k: Tensor, *, max_q: int, max_k: int, causal: bool = False,
-    scale: float | None = None, return_lse: bool = False, out: Tensor | None = None, tile: HopperTile | None = None,
+    scale: float | None = None, return_lse: bool = False, out: Tensor | None = None, steps: Ladder = EVERY_STEP,
+    tile: HopperTile | None = None,
 ) -> Tensor | tuple[Tensor, Tensor]:  # fmt: skip
     """The same for sequences of any lengths behind each other, as `flash_attention_packed` takes them."""
     check_inputs(q, k, v, packed=True)
@@ -81,7 +82,7 @@ def hopper_attention_packed(
         check_describable(q=q, k=k, v=v, out=out)
         work = Work(q[None], k[None], v[None], out[None], lse, causal, scale, max_q, max_k, (cu_q, cu_k))
         if work.sequences and max_q > 0:
-            launch(work, EVERY_STEP, tile or tile_for(q.shape[-1], EVERY_STEP))
+            launch(work, steps, tile or tile_for(q.shape[-1], steps))
     return (out, lse) if return_lse else out
 
 

@@ -50,17 +50,17 @@ from .hopper_producer import produce
 
 NUMBERS = (  # one compilation for all of them
     "out_row_stride", "out_head_stride", "head_dim", "q_heads", "group", "q_len", "kv_len", "q_tiles", "tiles", "rounds",
-    "lse_rows",
+    "heads_at_a_time", "lse_rows",
 )  # fmt: skip
 
 
 @gluon.jit(do_not_specialize=NUMBERS)
 def hopper_forward_kernel(
     q_desc, k_desc, v_desc, o_desc, lse_ptr, schedule_ptr, cu_q_ptr, cu_k_ptr, out_ptr, out_row_stride, out_head_stride, head_dim,
-    q_heads, group, q_len, kv_len, q_tiles, tiles, rounds, lse_rows, scale_log2,
+    q_heads, group, q_len, kv_len, q_tiles, tiles, rounds, heads_at_a_time, lse_rows, scale_log2,
     WARPGROUPS: gl.constexpr, ROWS: gl.constexpr, KEYS: gl.constexpr, DIMS: gl.constexpr, STAGES: gl.constexpr,
     CAUSAL: gl.constexpr, WITH_LSE: gl.constexpr, OUT_APART: gl.constexpr, OVERLAP: gl.constexpr, PINNED: gl.constexpr,
-    PING_PONG: gl.constexpr, LISTED: gl.constexpr, PACKED: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr,
+    PING_PONG: gl.constexpr, SCHEDULE: gl.constexpr, PACKED: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr,
     PRODUCER_REGISTERS: gl.constexpr,
 ):  # fmt: skip
     """Shared memory, barriers, and the partitions: WARPGROUPS consumers (2 or 3) of ROWS queries each, and the producer.
@@ -70,7 +70,7 @@ def hopper_forward_kernel(
     lse_rows    q_len, PACKED the rows of q
     scale_log2  scale of the scores * log2(e)
     OUT_APART   the result has a buffer of its own; else it takes that of the queries, which come later then
-    LISTED      schedule_ptr holds the tiles of each block (hopper_schedule.py); else block b has b, b + blocks, ...
+    SCHEDULE    who gets which tile (hopper_tiles.py): schedule_ptr is the list of LISTED, or the counter of DRAWN, 0 at the start
     PACKED      hopper_packed.py: sequence i holds the rows cu_q[i] to cu_q[i + 1] of q, cu_k[i] to cu_k[i + 1] of k and v;
                 q_len and kv_len are the longest; out_ptr, its strides and head_dim are for rows that TMA cannot store
     """
@@ -90,16 +90,24 @@ def hopper_forward_kernel(
     for i in gl.static_range(STAGES):
         mbarrier.init(full.index(i), count=1)
         mbarrier.init(empty.index(i), count=WARPGROUPS)  # all of them have read it
+    slots = gl.allocate_shared_memory(gl.int32, [2, 32], gl.SwizzledSharedLayout(1, 1, 1, [0]))
+    slots_full = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    slots_empty = gl.allocate_shared_memory(gl.int64, [2, 1], mbarrier.MBarrierLayout())
+    for i in gl.static_range(2):
+        mbarrier.init(slots_full.index(i), count=1)
+        mbarrier.init(slots_empty.index(i), count=WARPGROUPS)
     fence_async_shared()  # the copy engine sees the barriers
 
     descriptors = (q_desc, k_desc, v_desc, o_desc)
     buffers = (q_buffer, k_ring, v_ring, o_buffer)
     barriers = (q_full, q_empty, full, empty)
-    sizes = (q_heads, group, q_len, kv_len, q_tiles, tiles, rounds)
+    draws = (slots, slots_full, slots_empty)
+    sizes = (q_heads, group, q_len, kv_len, q_tiles, tiles, rounds, heads_at_a_time)
     out = (out_ptr, out_row_stride, out_head_stride, head_dim)
-    work = (descriptors, buffers, barriers, sizes, (cu_q_ptr, cu_k_ptr), out, schedule_ptr, lse_ptr, lse_rows, scale_log2)
+    cu = (cu_q_ptr, cu_k_ptr)
+    work = (descriptors, buffers, barriers, draws, sizes, cu, out, schedule_ptr, lse_ptr, lse_rows, scale_log2)
     SHAPE: gl.constexpr = (WARPGROUPS, ROWS, KEYS, DIMS, STAGES)
-    OPTIONS: gl.constexpr = (CAUSAL, WITH_LSE, OUT_APART, LISTED, PACKED)
+    OPTIONS: gl.constexpr = (CAUSAL, WITH_LSE, OUT_APART, SCHEDULE, PACKED)
     STEPS: gl.constexpr = (OVERLAP, PINNED, PING_PONG)
     if WARPGROUPS == 2:
         gl.warp_specialize(

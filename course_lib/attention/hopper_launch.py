@@ -10,6 +10,7 @@ from torch import Tensor
 
 from .checks import launching_on
 from .hopper_ladder import Ladder
+from .hopper_schedule import heads_at_a_time
 from .tiles import padded
 
 DESCRIPTOR_BYTES = 16  # steps of bases and strides
@@ -45,6 +46,7 @@ PLAIN_TILES = {  # of hopper_plain.py: one group of eight warps
     128: HopperTile(1, 128, 128, 2, False),
     256: HopperTile(1, 128, 64, 2, False),
 }
+IN_TURN, LISTED, DRAWN = 0, 1, 2  # as in hopper_tiles.py
 REGISTERS = {2: (240, 24), 3: (160, 24)}  # consumers -> of a consumer's thread, of the producer's; an SM has 65,536
 
 
@@ -83,13 +85,14 @@ def launch(work: Work, steps: Ladder, tile: HopperTile) -> None:
     if tiles > MAX_TILES:
         raise ValueError(f"{tiles} tiles of {tile.queries} queries; a launch takes {MAX_TILES}. Split the batch")
     with launching_on(work.q):
-        blocks, table = _dealt(work, steps, tile)
-        args, options = launch_arguments(work, table, blocks, steps, tile)
+        blocks, schedule = _dealt(work, steps, tile)
+        args, options = launch_arguments(work, schedule, blocks, steps, tile)
         (hopper_forward_kernel if steps.specialised else hopper_plain_kernel)[(blocks,)](*args, **options)
 
 
 def _dealt(work: Work, steps: Ladder, tile: HopperTile) -> tuple[int, Tensor | None]:
-    """-> how many blocks, and the schedule; None: block b has tiles b, b + blocks, ...
+    """-> how many blocks; the list of their tiles [rounds + 1, blocks], or a counter [1] from which they draw, or None: block b
+    has tiles b, b + blocks, ...
 
     Where tiles cost unlike amounts and there is no schedule, the hardware deals: a block for each tile.
     """
@@ -101,7 +104,7 @@ def _dealt(work: Work, steps: Ladder, tile: HopperTile) -> tuple[int, Tensor | N
     if not steps.balanced or (work.cu is None and not work.causal):
         return processors, None
     if work.cu is not None:  # lengths are on the device
-        return tiles, None
+        return (processors, torch.zeros(1, dtype=torch.int32, device=work.q.device)) if steps.drawn else (tiles, None)
     heads, kv_heads = work.q.shape[2], work.k.shape[2]
     shape = (work.sequences, heads, heads // kv_heads, work.q_len, work.kv_len, work.q.shape[3], tile.queries, tile.keys, True)
     table = schedule(work.q.device, processors, shape)
@@ -118,11 +121,11 @@ def processors_of(device: torch.device) -> int:
 
 
 def launch_arguments(
-    work: Work, table: Tensor | None, blocks: int, steps: Ladder, tile: HopperTile
+    work: Work, schedule: Tensor | None, blocks: int, steps: Ladder, tile: HopperTile
 ) -> tuple[list[Any], dict[str, Any]]:
     """What a kernel is launched with: (arguments, constants and options). Meta tensors will do.
 
-    table   the schedule for `blocks` blocks, or None
+    schedule   for `blocks` blocks: a list, a counter, or None
     """
     q, k, v, out, cu = work.q, work.k, work.v, work.out, work.cu
     heads, kv_heads, head_dim = q.shape[2], k.shape[2], q.shape[3]
@@ -134,15 +137,18 @@ def launch_arguments(
     constants |= {"WITH_LSE": work.lse is not None}
     if not steps.specialised:
         return [*described, work.lse, *sizes, scale_log2], constants | {"num_warps": 8}
-    rounds = -(-tiles // blocks) if table is None else table.shape[0] - 1
+    kind = IN_TURN if schedule is None else DRAWN if schedule.dim() == 1 else LISTED
+    rounds = schedule.shape[0] - 1 if schedule is not None and kind == LISTED else -(-tiles // blocks)
+    at_a_time = heads_at_a_time(heads // kv_heads, work.kv_len, head_dim)
     stored = [None, 0, 0, head_dim] if cu is None else [out, out.stride(1), out.stride(2), head_dim]
     consumer, producer = REGISTERS[tile.warpgroups]
     constants |= {
-        "WARPGROUPS": tile.warpgroups, "OUT_APART": tile.out_apart, "LISTED": table is not None, "PACKED": cu is not None,
+        "WARPGROUPS": tile.warpgroups, "OUT_APART": tile.out_apart, "SCHEDULE": kind, "PACKED": cu is not None,
         "OVERLAP": steps.overlap, "PINNED": steps.pinned, "PING_PONG": steps.ping_pong,
         "CONSUMER_REGISTERS": consumer, "PRODUCER_REGISTERS": producer, "num_warps": 4,
     }  # fmt: skip
-    return [*described, work.lse, table, *(cu or (None, None)), *stored, *sizes, tiles, rounds, q.shape[1], scale_log2], constants
+    numbers = [*sizes, tiles, rounds, at_a_time, q.shape[1]]
+    return [*described, work.lse, schedule, *(cu or (None, None)), *stored, *numbers, scale_log2], constants
 
 
 def _described(x: Tensor, rows: int, dims: int) -> Any:

@@ -15,12 +15,11 @@ from .hopper_tiles import is_tile, place_of
 
 
 @gluon.jit
-def begins(number, tiles, sizes, cu, QUERIES: gl.constexpr, CAUSAL: gl.constexpr):
+def begins(number, sizes, cu, QUERIES: gl.constexpr, CAUSAL: gl.constexpr, SCHEDULE: gl.constexpr):
     """Whether the tile has a query: there are as many tiles for each sequence as the longest needs."""
-    q_heads, _group, _q_len, _kv_len, q_tiles, _tiles, _rounds = sizes
     cu_q_ptr, _cu_k_ptr = cu
-    there = is_tile(number, tiles)
-    sequence, _head, row = place_of(number, q_heads, q_tiles, QUERIES, CAUSAL)
+    there = is_tile(number, sizes)
+    sequence, _head, row = place_of(number, sizes, QUERIES, CAUSAL, SCHEDULE)
     first = gl.load(cu_q_ptr + sequence, mask=there, other=0)
     end = gl.load(cu_q_ptr + sequence + 1, mask=there, other=0)
     return there & (row < end - first)
@@ -29,7 +28,7 @@ def begins(number, tiles, sizes, cu, QUERIES: gl.constexpr, CAUSAL: gl.constexpr
 @gluon.jit
 def bounds(sequence, sizes, cu, PACKED: gl.constexpr):
     """-> sequence as the descriptors count, first row of its queries and of its keys, how many it has of both."""
-    _q_heads, _group, q_len, kv_len, _q_tiles, _tiles, _rounds = sizes
+    _q_heads, _group, q_len, kv_len, _q_tiles, _tiles, _rounds, _heads_at_a_time = sizes
     q_first = 0
     k_first = 0
     if PACKED:

@@ -16,7 +16,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 
 from .hopper_order import meet
 from .hopper_softmax import finished, mask_scores, no_scores_yet, no_sums_yet, rescaled, softmax_step
-from .hopper_tiles import place_of, tiles_of_keys, unmasked_tiles
+from .hopper_tiles import IN_TURN, place_of, tiles_of_keys, unmasked_tiles
 
 
 @gluon.jit(do_not_specialize=["q_heads", "group", "q_len", "kv_len", "q_tiles"])
@@ -37,7 +37,7 @@ def hopper_plain_kernel(
     fence_async_shared()
     meet()
 
-    sequence, head, row = place_of(gl.program_id(0), q_heads, q_tiles, ROWS, CAUSAL)
+    sequence, head, row = place_of(gl.program_id(0), (q_heads, group, q_len, kv_len, q_tiles, 0, 1, 0), ROWS, CAUSAL, IN_TURN)
     count = tiles_of_keys(row, q_len, kv_len, ROWS, KEYS, CAUSAL)
     unmasked = gl.minimum(unmasked_tiles(row, q_len, kv_len, KEYS, CAUSAL), count)
     kv_head = head // group

@@ -33,6 +33,11 @@ def deal(costs: list[tuple[int, float]], blocks: int) -> list[list[int]]:
     return shares
 
 
+def heads_at_a_time(group: int, kv_len: int, head_dim: int) -> int:
+    """Query heads whose keys and values, 2 bytes each, fit into the part of L2 that is meant for them."""
+    return group * max(1, L2_BYTES_FOR_KV // (max(kv_len, 1) * head_dim * 4))
+
+
 def tiles_in_order(
     sequences: int, q_heads: int, group: int, q_len: int, kv_len: int, head_dim: int, rows: int, keys: int, causal: bool
 ) -> list[tuple[int, float]]:
@@ -45,7 +50,7 @@ def tiles_in_order(
     for place in range(q_tiles):
         end = kv_len if not causal else min(kv_len, (q_tiles - place) * rows + kv_len - q_len)
         costs.append(max(-(-end // keys), 1) + START_COST)
-    heads, at_a_time = sequences * q_heads, group * max(1, L2_BYTES_FOR_KV // (kv_len * head_dim * 4))
+    heads, at_a_time = sequences * q_heads, heads_at_a_time(group, kv_len, head_dim)
     order = []
     for first in range(0, heads, at_a_time):
         some = range(first, min(heads, first + at_a_time))

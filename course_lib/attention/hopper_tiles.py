@@ -2,17 +2,20 @@
 
 A tile of queries is a number: (sequence * q_heads + head) * q_tiles + place, and a causal place counts from the last queries,
 which see the most keys. Keys are walked from key 0 on: the tiles that need a mask, on the diagonal and at the end, come last.
-A block takes its tiles from a list made ahead (LISTED; hopper_schedule.py), or every n-th of them, where there are n blocks.
+A block takes every n-th tile, where there are n blocks (IN_TURN), or has a list made ahead (LISTED; hopper_schedule.py), or draws
+the next number whenever it has finished one (DRAWN; hopper_draw.py).
 """
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
+IN_TURN, LISTED, DRAWN = gl.constexpr(0), gl.constexpr(1), gl.constexpr(2)
+
 
 @gluon.jit
-def tile_number(schedule_ptr, i, LISTED: gl.constexpr):
+def tile_number(schedule_ptr, i, SCHEDULE: gl.constexpr):
     """This block's i-th tile, or -1 or `tiles` and more where it has no i-th."""
-    if LISTED:
+    if SCHEDULE == LISTED:
         number = gl.load(schedule_ptr + i * gl.num_programs(0) + gl.program_id(0))
     else:
         number = gl.program_id(0) + i * gl.num_programs(0)
@@ -20,17 +23,31 @@ def tile_number(schedule_ptr, i, LISTED: gl.constexpr):
 
 
 @gluon.jit
-def is_tile(number, tiles):
+def is_tile(number, sizes):
+    _q_heads, _group, _q_len, _kv_len, _q_tiles, tiles, _rounds, _heads_at_a_time = sizes
     return (number >= 0) & (number < tiles)
 
 
 @gluon.jit
-def place_of(number, q_heads, q_tiles, ROWS: gl.constexpr, CAUSAL: gl.constexpr):
-    """-> sequence, head, first row of queries"""
-    tile = number % q_tiles
+def place_of(number, sizes, ROWS: gl.constexpr, CAUSAL: gl.constexpr, SCHEDULE: gl.constexpr):
+    """-> sequence, head, first row of queries
+
+    DRAWN: in the order in which hopper_schedule.py deals: of `heads_at_a_time` heads, whose keys stay in the L2 cache together,
+    all first places, all second ones, ...; then of as many heads more.
+    """
+    q_heads, _group, _q_len, _kv_len, q_tiles, tiles, _rounds, heads_at_a_time = sizes
+    if SCHEDULE == DRAWN:
+        first = number // (heads_at_a_time * q_tiles) * heads_at_a_time
+        among = gl.minimum(heads_at_a_time, tiles // q_tiles - first)
+        number = number - first * q_tiles
+        head = first + number % among
+        tile = number // among
+    else:
+        head = number // q_tiles
+        tile = number % q_tiles
     if CAUSAL:
         tile = q_tiles - 1 - tile
-    return number // q_tiles // q_heads, number // q_tiles % q_heads, tile * ROWS
+    return head // q_heads, head % q_heads, tile * ROWS
 
 
 @gluon.jit

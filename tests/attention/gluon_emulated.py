@@ -299,6 +299,8 @@ def _named(kind, number, threads):
 def _allocate(dtype, shape, layout):
     if dtype == gl.int64:
         return MBarriers(shape[0]) if len(shape) == 2 else MBarrier()
+    if dtype == gl.int32:
+        return Shared(torch.full(shape, -(2**31), dtype=torch.int32))
     return Shared(torch.full(shape, torch.nan, dtype=dtype))
 
 
@@ -331,6 +333,8 @@ def _enter(block):
 
 def _reduce(how):
     def reduced(x, axis):
+        if x.data.dim() == 1:
+            return Number(how(x.data, axis))
         return Value(how(x.data, axis), gl.SliceLayout(axis, x.layout) if not isinstance(x.layout, tuple) else x.layout)
 
     return reduced
@@ -349,6 +353,13 @@ def _load(pointer, mask=True, other=None):
     return Number(pointer.data.flatten()[int(pointer.offset)]) if mask else Number(other)
 
 
+def _atomic_add(pointer, value):
+    with _lock:
+        before = int(pointer.data[int(pointer.offset)])
+        pointer.data[int(pointer.offset)] += value
+        return Number(before)
+
+
 def _store(pointer, value, mask):
     offsets, values, live = torch.broadcast_tensors(pointer.offset, value.data, mask.data)
     pointer.data.view(-1)[offsets[live]] = values[live]
@@ -359,7 +370,7 @@ FAKE_GL = types.SimpleNamespace(
     NVMMADistributedLayout=gl.NVMMADistributedLayout, DotOperandLayout=gl.DotOperandLayout, SliceLayout=gl.SliceLayout,
     BlockedLayout=gl.BlockedLayout, allocate_shared_memory=_allocate, warp_specialize=_specialize,
     program_id=lambda axis: Number(_block().program), num_programs=lambda axis: Number(_block().programs),
-    load=_load, store=_store, inline_asm_elementwise=_asm,
+    load=_load, store=_store, atomic_add=_atomic_add, SwizzledSharedLayout=gl.SwizzledSharedLayout, inline_asm_elementwise=_asm,
     full=lambda shape, value, dtype, layout: Value(torch.full(shape, value, dtype=_torch_dtype(dtype)), layout),
     zeros=lambda shape, dtype, layout: Value(torch.zeros(shape, dtype=_torch_dtype(dtype)), layout),
     arange=lambda start, end, layout: Value(torch.arange(start, end), layout),

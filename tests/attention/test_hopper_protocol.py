@@ -57,8 +57,8 @@ def test_packed_sequences_of_nan_stay_alone(causal):
     out, lse = torch.full_like(q, torch.nan), torch.full((2, len(q)), torch.nan)
     work = Work(q[None], k[None], v[None], out[None], lse, causal, 128**-0.5, 300, 300, (cu_q, cu_k))
     tile = tile_for(128, EVERY_STEP)
-    for blocks in (work.tiles(tile), 3):
-        run(work, None, blocks, EVERY_STEP, tile)
+    for blocks, counter in ((work.tiles(tile), None), (3, None), (3, torch.zeros(1, dtype=torch.int32))):
+        run(work, counter, blocks, EVERY_STEP, tile)
         found, wanted = (out[clean], lse[:, clean]), (expected[0][clean], expected[1][:, clean])
         assert_within_budget(found, wanted, largest, torch.bfloat16, 2.0**-14)
 
@@ -79,6 +79,15 @@ def test_every_step_of_the_ladder_is_attention(step, causal):
 def test_lengths_around_every_edge(q_len, kv_len):
     for causal in (False, True):
         check((1, q_len, kv_len, 2, 1, 128), causal)
+
+
+def test_tiles_are_drawn_until_none_is_left():
+    q, k, v = random_qkv(2, 400, 500, 6, 3, 64, torch.bfloat16)
+    out, lse = torch.full_like(q, torch.nan), torch.full((2, 6, 400), torch.nan)
+    work, counter = Work(q, k, v, out, lse, True, 64**-0.5, 400, 500), torch.zeros(1, dtype=torch.int32)
+    run(work, counter, 3, EVERY_STEP, tile_for(64, EVERY_STEP))
+    assert_within_budget((out, lse), attention_reference(q, k, v, causal=True), v, torch.bfloat16, 2.0**-14)
+    assert counter.item() == work.tiles(tile_for(64, EVERY_STEP))
 
 
 def test_three_consumers_take_turns():

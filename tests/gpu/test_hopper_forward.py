@@ -8,8 +8,8 @@ import random
 import pytest
 import torch
 
-from course_lib.attention import attention_reference, flash_attention, flash_attention_packed, hopper_launch, packed_reference
-from course_lib.attention.hopper_forward import hopper_attention
+from course_lib.attention import attention_reference, flash_attention, hopper_launch, packed_reference
+from course_lib.attention.hopper_forward import hopper_attention, hopper_attention_packed
 from course_lib.attention.hopper_ladder import EVERY_STEP, STEPS, Ladder
 from tests.attention.flash_cases import assert_within_budget, random_qkv
 from tests.gpu.test_attention_forward import LSE_ERROR, poisoned
@@ -150,11 +150,23 @@ def test_packed_lengths_equal_the_oracle_and_sequences_of_nan_stay_alone(kind, p
             q[cu_q[i] : cu_q[i + 1]] = k[cu_k[i] : cu_k[i + 1]] = v[cu_k[i] : cu_k[i + 1]] = torch.nan
             clean[cu_q[i] : cu_q[i + 1]] = False
         longest = {"max_q": max(n for n, _ in lengths), "max_k": max(n for _, n in lengths)}
-        out, lse = flash_attention_packed(
-            q, k, v, cu_q, cu_k, **longest, causal=causal, return_lse=True, out=torch.full_like(q, torch.nan), impl="hopper"
-        )  # fmt: skip
-        found, wanted = (out[clean], lse[:, clean]), (expected[0][clean], expected[1][:, clean])
-        assert_within_budget(found, wanted, largest, dtype, LSE_ERROR)
+        for drawn in (False, True):
+            out, lse = hopper_attention_packed(
+                q, k, v, cu_q, cu_k, **longest, causal=causal, return_lse=True, out=torch.full_like(q, torch.nan),
+                steps=Ladder(drawn=drawn),
+            )  # fmt: skip
+            found, wanted = (out[clean], lse[:, clean]), (expected[0][clean], expected[1][:, clean])
+            assert_within_budget(found, wanted, largest, dtype, LSE_ERROR)
+
+
+def test_packed_sequences_give_the_same_bits_every_time_whoever_draws_what():
+    q, k, v = (x[0] for x in random_qkv(1, 5000, 5000, 16, 4, 128, BF16, 3, "cuda"))
+    cu = torch.tensor([0, 1000, 1001, 4000, 5000], dtype=torch.int32, device="cuda")
+    lengths = {"max_q": 2999, "max_k": 2999, "causal": True, "return_lse": True}
+    first = hopper_attention_packed(q, k, v, cu, cu, **lengths)
+    for _ in range(60):
+        again = hopper_attention_packed(q, k, v, cu, cu, **lengths, out=torch.full_like(q, torch.nan), steps=Ladder(drawn=True))
+        assert all(map(torch.equal, again, first))
 
 
 def test_what_no_descriptor_takes_is_refused_and_nothing_is_written():

@@ -15,13 +15,14 @@ PROCESSORS = 132
 
 def hopper(
     head_dim: int, *, causal: bool, steps: Ladder = EVERY_STEP, dtype: torch.dtype = torch.bfloat16, with_lse: bool = True,
-    listed: bool | None = None, packed: bool = False,
+    listed: bool | None = None, packed: bool = False, drawn: bool = False,
 ) -> Launch:  # fmt: skip
     """A launch with 8 query heads on 2 KV heads, 2 x 4111 tokens. listed: with a schedule; else as the wrapper has it."""
     q, kv = (torch.empty(2, 4111, heads, head_dim, dtype=dtype, device="meta") for heads in (8, 2))
     lse = torch.empty(2, 8, 4111, dtype=torch.float32, device="meta") if with_lse else None
     listed = steps.balanced and causal and not packed if listed is None else listed
     table = torch.empty(6, PROCESSORS, dtype=torch.int32, device="meta") if listed else None
+    table = torch.empty(1, dtype=torch.int32, device="meta") if drawn else table
     blocks, tile = PROCESSORS if steps.persistent else 16 * 33, tile_for(head_dim, steps)
     work = Work(q, kv, kv, q, lse, causal, head_dim**-0.5, 4111, 4111)
     if packed:
@@ -34,7 +35,7 @@ def hopper(
 def launches() -> Iterator[tuple[str, Launch]]:
     """One of each kernel: a compilation takes many seconds. All others: tests/attention/test_hopper_compiles.py."""
     yield "hopper 256 causal", hopper(256, causal=True)
-    yield "hopper 64 packed", hopper(64, causal=False, packed=True)
+    yield "hopper 64 packed", hopper(64, causal=False, packed=True, drawn=True)
     yield "hopper 128 plain causal", hopper(128, causal=True, steps=Ladder.up_to("plain"))
 
 
@@ -42,7 +43,7 @@ def every_variant() -> Iterator[tuple[str, Launch]]:
     yield "64 fp16", hopper(64, causal=False, dtype=torch.float16)
     yield "64 causal", hopper(64, causal=True)
     for head_dim in (64, 128, 256):
-        yield f"{head_dim} causal packed", hopper(head_dim, causal=True, packed=True)
+        yield f"{head_dim} causal packed", hopper(head_dim, causal=True, packed=True, drawn=True)
     yield "80 causal, no lse", hopper(80, causal=True, with_lse=False)
     yield "128 fp16 causal", hopper(128, causal=True, dtype=torch.float16)
     yield "256", hopper(256, causal=False)
