@@ -1439,7 +1439,8 @@ except NotImplementedError as still_open:
 # - **Registers are a bound.** Whoever must spill does: 256 of 255, and 320 of 255. But 192 spill as well. Besides the least, the compiler uses seventy registers and more for this kernel. The library's faster one keeps a second tile of scores alive,
 #   and uses more still. So between "must" and "far below the limit" there is one way to know: compile, and read the column of spills.
 # - 128 × 128 with four stages has no spill at all, and will never run: it asks for 288 KiB of the 227.
-# - 256 × 256 with `head_dim` 64 fits: 160 KiB. It would be launched without a word, and move registers to memory and back in its innermost loop.
+# - 256 × 256 with `head_dim` 64 fits: 160 KiB. It would be launched without a word, and move registers to memory and back in its innermost loop. Do 16 warps help? Then it does not even
+#   compile: one instruction of a Hopper product wants its whole result in registers at once, 128 for each thread, and a thread of 16 warps has 128 in all. "Insufficient registers", says the assembler.
 #
 # What happens on a device when a tile is refused? On a GPU this cell tries it; without one, it says what is known.
 
@@ -2753,7 +2754,8 @@ import triton.language as tl
 
 @triton.jit
 def gather_kernel(
-    blocks_ptr, table_ptr, out_ptr, length, block_stride, place_stride, BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr,
+    blocks_ptr, table_ptr, out_ptr, length, block_stride, place_stride,
+    BLOCK_SIZE: tl.constexpr, TILE: tl.constexpr, D: tl.constexpr,
 ):
     token, dim = tl.program_id(0) * TILE + tl.arange(0, TILE), tl.arange(0, D)
     live = token < length
@@ -2769,7 +2771,10 @@ for p in range(10):
     k_blocks[tables["A"][p // 4], p % 4] = p
 gathered = torch.empty(10, 16, device=device)
 table = torch.tensor([*tables["A"], -1, -1], dtype=torch.int32, device=device)
-lab.trace(gather_kernel, k_blocks, table, gathered, 10, k_blocks.stride(0), k_blocks.stride(1), grid=(1,), BLOCK_SIZE=4, TILE=16, D=16, targets=("sm_90",))
+lab.trace(
+    gather_kernel, k_blocks, table, gathered, 10, k_blocks.stride(0), k_blocks.stride(1),
+    grid=(1,), BLOCK_SIZE=4, TILE=16, D=16, targets=("sm_90",),
+)
 
 # %%
 print(gathered[:, 0].tolist())
@@ -2778,7 +2783,8 @@ print(gathered[:, 0].tolist())
 # What to notice:
 #
 # - **A tile is not a block.** The tile has 16 tokens, the blocks have 4. Each lane loads the entry of *its* token, so four lanes load the same one. The hardware makes one request of
-#   it. So the tile can be as large as the memory wants it, whatever the size of a block; for each tile there is one load of entries, and a wait for it.
+#   it. So the tile can be as large as the memory wants it, whatever the size of a block; for each tile there is one load of entries, and a wait for it. (The roadmap streams the table in chunks of 256
+#   entries. Those are 1 KiB, and lead to 16 MiB of K and V. There is nothing to stream.)
 # - **`mask=live` at the entry.** Behind a row's last block, a table may hold anything: -1, the blocks of somebody else, or numbers that name no block. Nothing there may be *followed*.
 # - **`mask=live[:, None]` at K and V.** The last block is not full, and what nobody wrote may be NaN. A weight of 0 does not help: $0 \cdot \text{NaN}$ is NaN.
 # - **`.to(tl.int64)`.** The entry is an int32, and so is a stride that fits into one. Llama's blocks of 16 are $2^{14}$ elements apart, so block 131 072 lies $2^{31}$ elements behind the first. K of one layer has 4.3 GB
@@ -2892,7 +2898,7 @@ lab.predict("C173")
 # | `kv_lengths` | [batch] | int32 | how many tokens a sequence has, its newest included; 0: a row of padding, which gets zeros |
 # | result | as `q` | as `q` | $\text{softmax}(q k^T / \sqrt{\text{head\_dim}})\, v$ over the sequence's tokens |
 #
-# The last axis of each has stride 1. Other strides are whatever they are: `k` and `v` may be parts of one product, the rows of `block_tables` columns of wider ones, and the strides of `k_blocks` and `v_blocks` need not be alike: K and V of a block may lie side by side, or
+# The last axis of each has stride 1. Other strides are whatever they are: `k` and `v` may be parts of one product, `block_tables` the first columns of wider ones, and the strides of `k_blocks` and `v_blocks` need not be alike: K and V of a block may lie side by side, or
 # a head behind the other in one of them. `slots` and `kv_lengths` are contiguous. **Every slot that holds no token holds NaN.**
 #
 # What is judged:
@@ -3785,7 +3791,7 @@ print("the author's test:", torch.equal(k, tokens) and torch.equal(v, -tokens))
 # <details><summary>Hint: scenes, or a list beside it</summary>
 #
 # Both ways work. Scenes: a few short stories, each for a rule (fill a page exactly; two sequences in turns; fill the cache to the last slot; free and begin again). Or: some hundred random operations, and a
-# dictionary that holds, for each sequence, the list of its tokens, which is compared with the cache after each step, as in section 6. The second needs fewer ideas and finds more.
+# dictionary that holds, for each sequence, the list of its tokens, which is compared with the cache after each step, as in section 6. The second needs fewer ideas and finds more. Draw from `random.Random(0)`, and the test says the same tomorrow.
 # </details>
 #
 # <details><summary>Hint: when should append refuse?</summary>
@@ -4061,7 +4067,7 @@ lab.check("2.11", debugging)
 # The author's test, one sequence of 16 tokens in pages of 4, gathered whole, could have seen (2) by counting pages, and none of the others.
 # </details>
 #
-# Four servers, their scrapes taken from runs of the library, and your diagnosis. **Predict** for each: alert, no alert, or no way to know?
+# Scrapes from runs of the library, and your diagnosis. **Predict** for each line: alert, no alert, or no way to know?
 
 # %%
 def serve(prompts, num_blocks, window):
@@ -4092,12 +4098,13 @@ try:
         before, after, _ = serve(prompts, num_blocks, 40)
         found = diagnose(before, after, 16, serve(prompts, 4000, 40)[2] if bound else None)
         evicted = after["prefix_cache_evictions"] - before["prefix_cache_evictions"]
-        print(f"{name:<35}rate {found['hit_rate']:.2f}, {evicted:>4} evicted, lost {found['lost_tokens']!s:>6}, alert {found['alert']}")
+        said = f"lost {found['lost_tokens']!s:>6}, alert {found['alert']}"
+        print(f"{name:<35}rate {found['hit_rate']:.2f}, {evicted:>4} evicted, {said}")
 except NotImplementedError as still_open:
     print(f"not yet: {still_open}")
 
 # %% [markdown]
-# The second and the fourth server have the same rate and about as many evictions. One of them loses everything that could be found, and needs memory; the other one loses nothing, and no memory in the world would help it.
+# The second server and the fourth have the same rate and as many evictions. One of them loses everything that could be found, and needs memory; the other one loses nothing, and no memory in the world would help it.
 # Without the bound nobody can tell them apart. An alert at a fixed 0.65 rings for both, day and night.
 #
 # What else the counters settle, once and for all: `waste` is at most $b - 1$ slots a sequence beside what was reserved, so it needs no guard; and with blocks of one size there is no metric that a compaction could improve.
@@ -4132,7 +4139,8 @@ from course_lib.recorded import recorded
 
 for row in recorded("paged_decode")["rows"]:
     if row["peer_name"] == "own kernel, contiguous":
-        print(f"{row['case'].split(', against')[0]:<24} paged {row['ours']:6.0f} GB/s, in one piece {row['peer']:6.0f}: {1 - row['ratio']:.1%} less")
+        shape = row["case"].split(", against")[0]
+        print(f"{shape:<24} paged {row['ours']:.0f} GB/s, in one piece {row['peer']:.0f}: {1 - row['ratio']:.1%} less")
 
 # %% [markdown]
 # 1 to 5%, of the attention alone. The roadmap says that only batches of equal lengths pay it. Where in the kernel would the raggedness enter? And what does one piece cost? The cell replays four workloads on the same memory, room
@@ -4149,19 +4157,22 @@ from course_lib.kvcache.trace import SHAREGPT, Request
 slots = 32 * 1024
 print(f"{'requests per step, paged = 1':<42}{'longest':>9}{'known':>9}")
 for name, requests, longest in (
-    ("1023 + 1 tokens", [Request(1023, 1)] * 200, 1024), ("512 + 512 tokens", [Request(512, 512)] * 200, 1024),
-    ("512 + 512 tokens, 2048 are allowed", [Request(512, 512)] * 200, 2048), ("ragged, 2048 are allowed", SHAREGPT.requests(200), 2048),
-):  # fmt: skip
+    ("1023 + 1 tokens", [Request(1023, 1)] * 200, 1024),
+    ("512 + 512 tokens", [Request(512, 512)] * 200, 1024),
+    ("512 + 512 tokens, 2048 are allowed", [Request(512, 512)] * 200, 2048),
+    ("ragged, 2048 are allowed", SHAREGPT.requests(200), 2048),
+):
     paged = replay(requests, Paged(slots, 16))
     steps = 1.03 * paged.steps + 3 * paged.preemptions
-    others = [replay(requests, allocator).steps for allocator in (MaxLength(slots, longest), OracleFirstFit(slots))]
-    print(f"{name:<42}" + "".join(f"{steps / other:>9.2f}" for other in others) + f"   {paged.preemptions} gave up their blocks")
+    others = [replay(requests, one).steps for one in (MaxLength(slots, longest), OracleFirstFit(slots))]
+    rates = "".join(f"{steps / other:>9.2f}" for other in others)
+    print(f"{name:<42}{rates}   {paged.preemptions} times blocks were given up")
 
 # %%
 lab.predict("C108")
 
 # %% [markdown]
-# Equal lengths are not what matters, and knowing them is not enough either. In the second line all lengths are equal and known, nothing is wasted in the end, and one piece still gets a sixth less done: a request that is half
+# Equal lengths are not what matters, and knowing them is not enough either. In the second line all lengths are equal and known, nothing is wasted in the end, and one piece still gets nearly a fifth less done: a request that is half
 # through its answer holds slots that it needs only later, and blocks lend them to somebody else until then. So the rule is another one:
 #
 # **One piece wins, by the table's few percent of attention, where what it reserves is written at once** (texts that are only read: scoring, embedding; answers that are short beside the prompt), **or where memory is not what limits the batch**. In all other cases
@@ -4175,13 +4186,14 @@ lab.predict("C108")
 # **Predict**: what happens with everything kept and seen? With the last 256? And why might it help to keep, besides, *one* token: the very first?
 
 # %%
-rows = {(row["window"], row["sinks"], row["positions"]): row for row in recorded("window_perplexity", device="cpu-x86-64-2-cores")["rows"]}
-everything = rows[None, 0, "text"]
-print(f"{everything['scored_tokens']:,} tokens; computed anew in windows of 1024: perplexity {everything['peer']:.2f}; everything seen: {everything['ours']:.2f}")
-columns = {"the window alone": (0, "text"), "+ 1 sink, by rank": (1, "rank"), "+ 4 sinks, by rank": (4, "rank"), "+ 4, by place in the text": (4, "text")}
-print(f"{'window':>6}" + "".join(f"{name:>26}" for name in columns))
+measured = recorded("window_perplexity", device="cpu-x86-64-2-cores")["rows"]
+rows = {(row["window"], row["sinks"], row["positions"]): row for row in measured}
+print(f"{measured[0]['scored_tokens']:,} tokens; computed anew in windows of 1024: perplexity {measured[0]['peer']:.2f}")
+print(f"everything seen: {rows[None, 0, 'text']['ours']:.2f}")
+columns = {"window alone": (0, "text"), "1 sink, rank": (1, "rank"), "4 sinks, rank": (4, "rank"), "4 sinks, place": (4, "text")}
+print("window" + "".join(f"{name:>16}" for name in columns))
 for window in (64, 128, 256, 512):
-    print(f"{window:>6}" + "".join(f"{rows[window, *column]['ours']:>26.2f}" for column in columns.values()))
+    print(f"{window:>6}" + "".join(f"{rows[window, *column]['ours']:>16.2f}" for column in columns.values()))
 
 # %% [markdown]
 # Three things to see.
@@ -4203,7 +4215,8 @@ from course_lib.kvcache.two_level import table_bytes
 for tokens in (1700, 131_072):
     made = table_bytes([tokens] * 256, max_sequences=256, max_length=131_072, block_size=16, leaf_entries=256)
     kv = 256 * tokens * 131_072
-    print(f"{tokens:>7} tokens a row: flat {made.flat:>9,} bytes, two levels {made.two_level:>9,}; keys and values {kv / 1e9:,.0f} GB")
+    tables_of = f"flat {made.flat:>9,} bytes, two levels {made.two_level:>9,}"
+    print(f"{tokens:>7} tokens a row: {tables_of}; keys and values {kv / 1e9:,.0f} GB")
 
 # %% [markdown]
 # The table is small beside what it points to, in either form. What two levels save is 8 MB on the device and the time to copy them there; what they cost is one more look-up before each block.
@@ -4215,12 +4228,47 @@ for tokens in (1700, 131_072):
 # $50 \cdot 10^9 / 131\,072 = 381$ thousand tokens a second over the link, $500 \cdot 10^{12} / 15 \cdot 10^9 = 33$ thousand by computing. A factor of ten, if the copies are large and come from pinned memory.
 # </details>
 #
-# Both were measured on an H200, if the result is there:
+# Here "hot" has a meaning: how often *requests* come back to a block. When the host is full too, somebody has to go: who was not asked for longest (LRU), or who was asked for least often (LFU)? In the next cell every second text comes once and never again; the others
+# are of eight customers, the first of whom asks most. **Which of the two** keeps more of what will be asked for?
+
+# %%
+from course_lib.kvcache import HostTier, TieredPrefixCache
+
+
+def found_in_two_tiers(prompts, host_blocks, policy):
+    """(share of the tokens found, share that came back from the host), with a pool of 160 blocks of 16."""
+    pool = BlockPool(160, 16)
+    tables, cache = BlockTables(pool), PrefixCache(pool)
+    tiers = TieredPrefixCache(cache, HostTier(host_blocks, policy), lambda block: None, lambda content, block: None)
+    found = back = 0
+    for number, prompt in enumerate(prompts):
+        match = tiers.match(prompt)
+        tables.add(number, len(prompt), match.blocks)
+        cache.insert(prompt, tables.blocks(number))
+        tables.free(number)
+        found, back = found + match.tokens, back + match.host_tokens
+    asked = sum(map(len, prompts))
+    return found / asked, back / asked
+
+
+mixed = []
+for _ in range(120):
+    start = draw.choices(starts, [1 / (number + 1) for number in range(8)])[0]
+    mixed += [start + [draw.randrange(10**6) for _ in range(100)], [draw.randrange(10**6) for _ in range(500)]]
+for host_blocks in (0, 150, 300, 4000):
+    shares = {policy: found_in_two_tiers(mixed, host_blocks, policy) for policy in ("lru", "lfu")}
+    words = (f"{policy} {found:.2f}, of which {back:.2f} in the host" for policy, (found, back) in shares.items())
+    print(f"{host_blocks:>4} blocks in the host, share of tokens found: " + "; ".join(words))
+
+# %% [markdown]
+# LRU lets what passes once push out what comes back. LFU does not, and pays for it when fashions change: a block that was asked for often last week goes last. With room for everything both find what can be found.
+#
+# What it costs to bring a prefix back, and what a second level of the table costs, was measured on an H200, if the result is there:
 
 # %%
 try:
     for row in recorded("kv_tiers")["rows"]:
-        print(f"{row['case']:<76}{row['ours']:>10.4g} {row['unit']:<9} {row['peer_name']} {row['peer']:.4g}")
+        print(f"{row['case']:<70}{row['ours']:>10.4g} {row['unit']:<9}{row['peer_name']} {row['peer']:.4g}")
 except FileNotFoundError:
     print("not measured yet: labs bench kv_tiers, on a GPU")
 
