@@ -11,10 +11,11 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from .hopper_draw import take
-from .hopper_order import give_turn, in_pairs, meet, wait_for_turn
+from .hopper_order import give_turn, meet, wait_for_turn
 from .hopper_packed import begins, bounds, clear_rows, store_rows
 from .hopper_softmax import finished, mask_scores, no_scores_yet, rescaled, softmax_step
 from .hopper_tiles import DRAWN, is_tile, place_of, tile_number, tiles_of_keys, unmasked_tiles
+from .hopper_weights import behind_loop, carry, operand
 
 
 @gluon.jit
@@ -78,6 +79,7 @@ def attend(
     scores_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEYS, 16])
     acc_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, DIMS, 16])
     weights_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
+    PAIRS: gl.constexpr = WARPGROUPS == 3
     queries = q_buffer.index(WARPGROUP).reshape([ROWS, DIMS])
     result = o_buffer.index(WARPGROUP)
     sequence, head, row = place_of(number, sizes, WARPGROUPS * ROWS, CAUSAL, SCHEDULE)
@@ -103,7 +105,7 @@ def attend(
     used += 1
     scores = mask_scores(scores, row, 0, q_len, kv_len, CAUSAL)
     weights, _, best, parts = softmax_step(scores, best, scale_log2, True, False)
-    weights = gl.convert_layout(weights.to(o_desc.dtype), weights_layout)
+    weights = carry(weights, weights_layout, o_desc.dtype, PAIRS)
 
     for _ in range(1, unmasked):
         acc, weights, best, parts = step(
@@ -111,7 +113,7 @@ def attend(
             False, CAUSAL, WARPGROUP, SHAPE, STEPS,
         )  # fmt: skip
         used += 1
-    weights = in_pairs(weights)
+    weights = behind_loop(weights, PAIRS)
     for tile in range(gl.maximum(unmasked, 1), count):
         acc, weights, best, parts = step(
             queries, k_ring, v_ring, full, empty, used, acc, weights, best, parts, scale_log2, row, tile * KEYS, q_len,
@@ -128,6 +130,7 @@ def attend(
         last = (count - 1) * KEYS
         if kv_len < last + KEYS:
             clear_rows(values, kv_len - last, WARPGROUP, SHAPE)
+    weights = operand(weights, weights_layout, o_desc.dtype, PAIRS)
     acc = warpgroup_mma(weights, values, acc, is_async=True)
     acc = warpgroup_mma_wait(0, deps=(acc,))
     mbarrier.arrive(empty.index(stage), count=1)
@@ -171,6 +174,8 @@ def step(
     OVERLAP: gl.constexpr = STEPS[0]
     PINNED: gl.constexpr = STEPS[1]
     PING_PONG: gl.constexpr = STEPS[2]
+    PAIRS: gl.constexpr = WARPGROUPS == 3
+    weights_layout: gl.constexpr = gl.DotOperandLayout(0, acc.type.layout, 2)
     stage = used % STAGES
     keys = k_ring.index(stage).reshape([KEYS, DIMS]).permute([1, 0])
     values = v_ring.index(stage).reshape([KEYS, DIMS])
@@ -180,6 +185,7 @@ def step(
     if PING_PONG:
         wait_for_turn(WARPGROUP)
     scores = warpgroup_mma(queries, keys, nothing, use_acc=False, is_async=True)
+    weights = operand(weights, weights_layout, queries.dtype, PAIRS)
     acc = warpgroup_mma(weights, values, acc, is_async=True)
     if PING_PONG:
         give_turn(WARPGROUP, WARPGROUPS)
@@ -196,4 +202,4 @@ def step(
         acc, weights = warpgroup_mma_wait(0, deps=(acc, weights))
         mbarrier.arrive(empty.index(stage), count=1)
     acc = acc * gl.convert_layout(rescale, gl.SliceLayout(1, acc.type.layout))[:, None]
-    return acc, gl.convert_layout(new_weights.to(weights.dtype), weights.type.layout), best, parts
+    return acc, carry(new_weights, weights_layout, queries.dtype, PAIRS), best, parts

@@ -66,9 +66,3 @@ def pinned(x):
         "{ .reg .pred never; setp.gt.f32 never, $1, 0f7149F2CA; @never bar.sync 15, 128; mov.b32 $0, $1; }",
         "=f,f,~{memory}", [x], gl.float32, is_pure=False, pack=1,
     )  # fmt: skip
-
-
-@gluon.jit
-def in_pairs(x):
-    """x, 16-bit, as 32-bit registers of two. Between two loops it keeps pairs together: LLVM would pack them each turn."""
-    return gl.inline_asm_elementwise("mov.b32 $0, $1;", "=r,r", [x], x.dtype, is_pure=False, pack=2)

@@ -198,7 +198,8 @@ class Descriptor:
 def _torch_dtype(dtype):
     if isinstance(dtype, torch.dtype):
         return dtype
-    return {"fp32": torch.float32, "int32": torch.int32, "int64": torch.int64, "bf16": torch.bfloat16}[str(dtype)]
+    names = {"fp32": torch.float32, "int32": torch.int32, "int64": torch.int64, "bf16": torch.bfloat16, "fp16": torch.float16}
+    return names[str(dtype)]
 
 
 class Product:
@@ -281,6 +282,12 @@ def _asm(text, constraints, args, dtype, *, is_pure, pack):
     for pred, kind, number, threads in re.findall(r"(@\w+ )?bar\.(sync|arrive) (\d+), (\d+);", text):
         if not pred:
             _named(kind, int(number), int(threads))
+    if text.startswith("cvt.rn"):  # two float32 to a pair
+        kind = torch.bfloat16 if "bf16" in text else torch.float16
+        return Value(torch.stack([x.data.to(kind) for x in args], -1).view(torch.int32).squeeze(-1), args[0].layout)
+    if isinstance(dtype, tuple):  # and apart again
+        kind = _torch_dtype(dtype[0])
+        return tuple(Value(half, args[0].layout) for half in args[0].data[..., None].view(kind).unbind(-1))
     return args[0]
 
 
@@ -378,7 +385,8 @@ FAKE_GL = types.SimpleNamespace(
     exp2=lambda x: Value(torch.exp2(x.data), x.layout), log2=lambda x: Value(torch.log2(x.data), x.layout),
     where=_pointwise(torch.where, None), maximum=_pointwise(torch.maximum, max), minimum=_pointwise(torch.minimum, min),
     sum=_reduce(lambda data, axis: data.sum(axis)), max=_reduce(lambda data, axis: data.amax(axis)),
-    barrier=lambda: None, thread_barrier=lambda: None,
+    split=lambda x: tuple(Value(half, x.layout) for half in x.data.unbind(-1)), bfloat16=torch.bfloat16, float16=torch.float16,
+    join=lambda x, y: Value(torch.stack([x.data, y.data], -1), x.layout), barrier=lambda: None, thread_barrier=lambda: None,
 )  # fmt: skip
 FAKES = {
     "gl": FAKE_GL,

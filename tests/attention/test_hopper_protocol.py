@@ -91,7 +91,8 @@ def test_tiles_are_drawn_until_none_is_left():
 
 
 def test_three_consumers_take_turns():
-    check((1, 500, 391, 2, 1, 64), True, tile=HopperTile(3, 64, 128, 2, True))
+    for dtype in (torch.bfloat16, torch.float16):
+        check((1, 500, 391, 2, 1, 64), True, dtype, tile=HopperTile(3, 64, 128, 2, True))
 
 
 @pytest.mark.parametrize("head_dim", [64, 80, 256])
