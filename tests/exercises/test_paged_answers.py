@@ -4,11 +4,9 @@ import pytest
 
 from course_lib.exercises import exercise
 from course_lib.exercises.runners import phase2_paged as runner
-from course_lib.grading.criteria import Finding
 from course_lib.grading.inside.attempt import attempt
 from course_lib.grading.judging import plan
 from course_lib.grading.outcome import State
-from course_lib.interpreter.recorded.recording import record
 
 from . import judged_together
 from .answers.phase2 import paged as answers
@@ -22,7 +20,6 @@ SAYS = {  # what a learner reads, where the words are the point
     answers.dead_values: "is nothing loaded from behind the last token?",
     answers.empty_is_nan: "What is acc / l when l is 0",
     answers.no_table: "table[p // block_size]",
-    answers.table_as_narrow: "Multiply the index of each axis by its stride",
     answers.whole_last_block: "Slots behind the last token are read as well",
     answers.gathers_first: "or a copy of it before?",
     answers.narrow_decode: "the widest load of a thread is 8 bytes",
@@ -31,32 +28,8 @@ SAYS = {  # what a learner reads, where the words are the point
 
 @pytest.fixture(scope="module")
 def findings(tmp_path_factory):
-    """answer -> {criterion's name: its findings}.
-
-    Replays and compilation take seconds. A wrong answer gets those by which it must fail; otherwise its output is looked at.
-    """
-    known, each = exercise("2.8"), [*WRONG, *answers.MORE_RIGHT]
-    found: dict = {answer: {} for answer in each}
-    rows = []
-    for answer in each:
-        for job in plan(known, "check", seed=judged_together.SEED):
-            criterion = known.criteria[job.criterion]
-            if any(found[answer].get(criterion.name, ())):
-                continue  # one case that fails is enough
-            whole = answer not in WRONG or answer is answers.by_torch
-            judged = whole or criterion.name in WRONG[answer] & BY_LAUNCHES
-            one = attempt(getattr(runner, criterion.run), answer, job.case, None, record if judged else None)
-            if judged:
-                rows.append((answer, job, one))
-            else:
-                found[answer].setdefault(criterion.name, []).append(of_output(criterion, job, one))
-    _, jobs, made = zip(*rows, strict=True)
-    made = judged_together.with_evidence("2.8", runner, list(jobs), list(made), tmp_path_factory.mktemp("reports"))
-    for (answer, job, _), one in zip(rows, made, strict=True):
-        criterion = known.criteria[job.criterion]
-        finding = criterion.judge(job.case, one) if one["status"] == "returned" else Finding(State.FAILED, one["message"])
-        found[answer].setdefault(criterion.name, []).append(None if finding.state is State.PASSED else finding)
-    return found
+    reports, whole = tmp_path_factory.mktemp("reports"), (answers.by_torch,)
+    return judged_together.findings("2.8", runner, WRONG, answers.MORE_RIGHT, reports, from_launches=BY_LAUNCHES, whole=whole)
 
 
 def of_output(criterion, job, one):
