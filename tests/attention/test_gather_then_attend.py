@@ -71,7 +71,7 @@ def test_the_slow_way_moves_three_times_the_bytes_of_reading_through_the_table()
 
 
 def test_rows_of_one_length_kept_in_one_piece_need_no_table_and_little_else_is_saved():
-    """The same memory both ways, 3 rows of 64 tokens. What a table costs in bytes: int32 entries, beside blocks of 4 KiB a head."""
+    """The same memory both ways, 3 rows of 64 tokens. A table costs int32 entries, beside blocks of 4 KiB a head."""
     draw = torch.Generator().manual_seed(0)
     k, v = (torch.randn(3, 64, HEADS, DIM, generator=draw) for _ in range(2))
     q, tables = queries(3, 4, DIM), torch.arange(12, dtype=torch.int32).view(3, 4)
