@@ -2,8 +2,8 @@
 
 A thread loads 16 bytes at once only from an address that is a multiple of 16 bytes, and only if the compiler knows that it is.
 Triton is told two things of a launch: whether a tensor's address is a multiple of 16 bytes, and which strides are multiples of
-16 elements. What it is not told, it takes for odd: 8 loads of 2 bytes in place of one. 16 bytes is the least: where heads begin at a
-line of 128 bytes, an H200 reads them faster still (benchmarks/paged_gather.py).
+16 elements. What it is not told, it takes for odd: 8 loads of 2 bytes in place of one. 16 bytes is the least: an H200 reads heads
+that begin at a line of 128 bytes faster still (benchmarks/paged_gather.py).
 """
 
 from typing import Any
