@@ -1,4 +1,4 @@
-"""What phase 1 claims about a GPU's properties, asked of this one: capability, shared memory, L2, temperature, bare NVML.
+"""What the roadmap claims about a GPU, asked of this one: capability, shared memory, L2, temperature, bare NVML, where tiles lie.
 
 course_lib/claims/measured.toml names the rows. A property that the device does not give has no row.
 """
@@ -34,8 +34,9 @@ def main() -> int:
     rows = property_rows(properties, find_spec(properties.name))
     rows.append(_row("NVML asked before nvmlInit", "return code", nvml_code_without_init()))
     rows += slowdown_rows()
+    rows.append(_row("tile of torch.empty in the allocator's device memory", "", float(lies_in(*allocated_tile()))))
     for row in rows:
-        print(f"{row['case']:<34}{row['ours']:>10g} {row['unit']}")
+        print(f"{row['case']:<54}{row['ours']:>10g} {row['unit']}")
     print(write_result("claims_on_device", rows, SOURCES))
     return 0
 
@@ -60,6 +61,19 @@ def nvml_code_without_init() -> int:
     """NVML's return code for a query in a process that never called nvmlInit: 1 is "uninitialised", 0 would be an answer."""
     run = subprocess.run([sys.executable, "-c", ASK_NVML_AT_ONCE], capture_output=True, text=True, check=True, timeout=60)
     return int(run.stdout)
+
+
+def allocated_tile() -> tuple[int, int, list[dict[str, Any]]]:
+    """The roadmap's tile buffer, from the framework's allocator -> (address, bytes, segments of device memory it has)."""
+    import torch
+
+    tile = torch.empty(2, 64, 128, dtype=torch.float16, device="cuda")
+    return tile.data_ptr(), tile.nbytes, torch.cuda.memory_snapshot()
+
+
+def lies_in(address: int, size: int, segments: list[dict[str, Any]]) -> bool:
+    """Whether all of it lies in one of the segments."""
+    return any(one["address"] <= address and address + size <= one["address"] + one["total_size"] for one in segments)
 
 
 def slowdown_rows() -> list[dict[str, Any]]:

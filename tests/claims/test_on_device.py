@@ -1,10 +1,10 @@
-"""The benchmark that asks a device: its rows from properties as torch gives them, and NVML's refusal, which needs no GPU."""
+"""The benchmark that asks a device: rows from properties as torch gives them, NVML's refusal without a GPU, where a tile lies."""
 
 from types import SimpleNamespace
 
 import pytest
 
-from benchmarks.claims_on_device import nvml_code_without_init, property_rows
+from benchmarks.claims_on_device import lies_in, nvml_code_without_init, property_rows
 from course_lib.hardware import spec
 
 H200 = SimpleNamespace(
@@ -29,3 +29,11 @@ def test_a_device_without_a_sheet_has_rows_too():
 
 def test_nvml_without_init_says_uninitialised():
     assert nvml_code_without_init() == 1
+
+
+@pytest.mark.parametrize(
+    ("address", "inside"), [(1000, True), (1968, True), (1969, False), (999, False), (4000, True), (3000, False)]
+)
+def test_a_tile_lies_in_a_segment_with_its_first_and_its_last_byte(address, inside):
+    segments = [{"address": 1000, "total_size": 1000}, {"address": 4000, "total_size": 32}]
+    assert lies_in(address, 32, segments) is inside
