@@ -165,14 +165,15 @@ def traffic_cases(seed: int) -> list[Case]:
     """Many tokens; and many last blocks that are nearly empty, where reading all of them would show."""
     draw, long = _generator(seed), 400 + seed % 100
     return [
-        _case(f"{long} and 130 tokens, in parts of 9 blocks", [long, 130], draw, most=9, kv_heads=1, head_dim=128),
+        _rising(_case(f"{long} and 130 tokens, in parts of 9 blocks", [long, 130], draw, most=9, kv_heads=1, head_dim=128)),
         _case("9 sequences of 17 tokens", [17] * 9, draw, most=2, kv_heads=1, group=7),
     ]
 
 
 def compile_cases(seed: int) -> list[Case]:
     """Strides are multiples of 16 elements, of which the compiler makes wide loads; lengths are not."""
-    return [_case("150 tokens in parts of 4 blocks", [150, 33], _generator(seed), most=4, head_dim=128, dtype=BF16)]
+    draw = _generator(seed)
+    return [_rising(_case("150 and 33 tokens, in parts of 4 blocks", [150, 33], draw, most=4, head_dim=128, dtype=BF16))]
 
 
 def device_cases(seed: int, sequences: int, tokens: int) -> list[Case]:
