@@ -3413,7 +3413,7 @@ except NotImplementedError as missing:
 # - **Heads** (1). Groups of 1, 5 and 8 (and 7 in "traffic").
 # - **Views** (0.25). `q` lies beside other heads, K and V side by side in one pool.
 # - **Edges** (0.75). Sequences without tokens and without items. Items with `first_block` = `end_block`, which have no token (a list of fixed length is filled up with such). No token anywhere. Scores of ±20 000.
-# - **Traffic** (1). Each live element of K and V is loaded once in all, `q` once for each item, parts stored once and loaded once, by their group's rows only. On top 4 bytes of table for each token and 64 bytes for each
+# - **Traffic** (1). Each live element of K and V is loaded once in all, `q` once for each item, parts stored once and loaded once, head_dim + 2 float32 numbers for each of the group's rows at most. On top 4 bytes of table for each token and 64 bytes for each
 #   program, with the tokens of an item rounded up to 128. FLOPs of `tl.dot`: at most 16 rows by those tokens. Beside the products at most 40 FLOPs for each of these scores, and 64 · head_dim for each program.
 # - **Compiled** (0.5), for A100 and H100 at `head_dim` 128: tensor cores, no spill, some loads of 16 bytes a thread.
 # - **Timed** (2 each, in a cell of its own, on a GPU): 1 × 131 072 and 64 × 8192 tokens, 32 query heads on 8 KV heads of 128, bf16, blocks of 16, *your* plan for two programs an SM and your kernels, in turns with a plain read of as many bytes. At least 0.6 of its speed for the long
