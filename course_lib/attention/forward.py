@@ -79,7 +79,10 @@ def flash_attention_packed(
     check_inputs(q, k, v, packed=True)
     check_out(out, q, k, v)
     scale = check_scale(scale, q.shape[-1])
-    impl = check_impl(impl, q, k, v, also=("hopper",))
+    asked, impl = impl, check_impl(impl, q, k, v, also=("hopper",))
+    asked_freely = asked == "auto" and impl == "triton" and tile is None
+    if asked_freely and _hopper_is_faster(q, k, v, out, max_q, max_k, causal, packed=True):
+        impl = "hopper"
     if impl == "hopper":
         from .hopper_forward import hopper_attention_packed
 
@@ -114,13 +117,13 @@ def _no_tile(tile: Tile | None) -> None:
 
 
 def _hopper_is_faster(
-    q: Tensor, k: Tensor, v: Tensor, out: Tensor | None, q_len: int, kv_len: int, causal: bool
+    q: Tensor, k: Tensor, v: Tensor, out: Tensor | None, q_len: int, kv_len: int, causal: bool, *, packed: bool = False
 ) -> bool:
     if not q.is_cuda or capability_of(q) != (9, 0):
         return False
     from .hopper_forward import is_faster
 
-    return is_faster(q, k, v, out, q_len, kv_len, causal)
+    return is_faster(q, k, v, out, q_len, kv_len, causal, packed=packed)
 
 
 def _nothing_to_see(k: Tensor, out: Tensor, lse: Tensor | None) -> bool:
