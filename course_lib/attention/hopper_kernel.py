@@ -21,17 +21,19 @@ For 64 queries and 128 keys of 128 dimensions the two products take 1024 cycles 
 2 overlap       Inside a consumer: ask for the scores of this tile, then for the values of the tile *before*, and wait for the
                 first only. The softmax of this tile runs while the values are multiplied. So a stage holds the keys of one tile
                 and the values of the one before: what is needed together comes together, with one barrier for both.
-3 pinned        To the assembler a wait is an instruction like others, and it moves half of the softmax behind it; the order in
-                the source is lost. A barrier that is never waited for, but might be (hopper_order.py: `pinned`), nails the
-                factor by which the accumulator is rescaled, and all that it depends on, above the wait. Not the whole softmax:
-                the weights lie in the registers of the product in flight, so the last of them may as well be made while the
-                accumulator is rescaled.
-4 ping_pong     Between consumers: they issue their products in turns. While one has the tensor cores the other does its
-                softmax. Left alone they tend to fall into step, both at their softmax, both at their products.
+3 pinned        To the assembler a wait is an instruction like others: it moves the wait for the values up, and of the 66
+                exponentials of a turn none is left to overlap with them. A barrier that is never waited for, but might be
+                (`pinned` in hopper_order.py), nails the factor by which the accumulator is rescaled, and all that it depends
+                on, above the wait: the maxima and 36 exponentials. Not the whole softmax: the weights are made in the registers
+                that the product in flight reads, so the last of them may as well come while the accumulator is rescaled.
+4 ping_pong     Between consumers: they issue their products in turns, so that while one has the tensor cores the other does its
+                softmax. Left alone they may fall into step, both at their softmax, both at their products.
 5 persistent    One block for each SM, which goes through many tiles of queries. The producer loads the next tile's queries
                 while the consumers finish this one, and the result leaves through a buffer of its own.
 6 balanced      A causal tile costs from one to all tiles of keys; hopper_schedule.py deals them out so that blocks end
-                together.
+                together. Where lengths are known to the device alone, blocks can draw their tiles (hopper_draw.py).
+
+What each is worth on an H200: docs/journal/hopper-attention.md, and `python -m benchmarks.hopper_ladder` on your own.
 
 Where to look next: hopper_tiles.py, which tile comes next and which keys it sees; hopper_softmax.py, the same softmax as ever,
 with a sum that needs no shuffles; tests/attention/gluon_emulated.py, which runs this source by threads, and finds a barrier
