@@ -16,9 +16,10 @@
 # | 7 | Can a beginning that many share be kept once? | 2 h | 9 |
 # | 8 | How does a kernel write and read through a block table? | 150 min | 12, 3 of them on a GPU |
 # | 9 | How is one long context spread over a whole GPU? | 2.5 h | 12, 4 of them on a GPU |
+# | 10 | What can run beside what, and what does FlashAttention-3 make of it? | 90 min | 7 |
 # | 11 | What can counters say, and who finds the mistakes? | 95 min | 8 |
 #
-# The hours are our estimate for somebody who works the numbers out on paper. Sections keep their numbers; 10 is still to come.
+# The hours are our estimate for somebody who works the numbers out on paper.
 #
 # **How the exercises work** is as in phase 1: write the function, run the check below it, try as often as you like. Points that can only be
 # earned on a GPU wait on a machine without one.
@@ -2821,6 +2822,8 @@ for row in rows_of("paged_gather", "against a gather"):
     print(f"{row['case'].split(',')[0]:>10}: table {ours:7.1f} us, {row['roof_share']:.2f} of the read roof; gather and attention {theirs:7.1f} us, {theirs / ours:.2f} times")
 
 # %% [markdown]
+# A little over three times where the cache is large: the gather reads and writes 3.7 TB/s, less than reading alone. The one sequence has 134 MB, and part of its copy is probably still in the L2 when attention asks for it.
+#
 # ### 16 bytes at a time
 #
 # A thread can load 16 bytes with one instruction, 8 elements of bf16. It needs an address that is a multiple of 16 bytes. And the *compiler* has to know that it is one, since it writes the instruction
@@ -2874,7 +2877,11 @@ for row in rows_of("paged_gather", "bytes later"):
     print(f"{row['case'].split(',')[-2].strip():<36}{row['ratio']:.2f} of the rate of K and V as allocated")
 
 # %% [markdown]
-# Heads of 64 or 128 elements and whole blocks are multiples of 16 elements by themselves. It goes wrong when somebody cuts K and V out of one buffer at an odd place, puts a header in front of a block, or pads. So what do you make of this advice?
+# On an H200, moving K and V by 2 or 8 bytes leaves a fifth of the rate: that is the narrow loads. Moved by 16 and by 64 bytes the loads are wide again, and still only 0.81 and 0.89 are left. That is the memory's part: it moves sectors of 32
+# bytes, and keeps books on lines of 128. A head's 256 bytes are 2 lines where they begin at one, and touch 3 anywhere else; 16 bytes later they also touch 9 sectors in place of 8. So 16 bytes is the least, and 128 is right.
+#
+# A pool that torch allocates begins at a multiple of 512 bytes, and heads of 64 or 128 elements and whole blocks keep it so. It goes wrong when somebody cuts K and V out of one buffer at an odd place, puts a header in front of a block, or pads. So what
+# do you make of this advice?
 
 # %%
 lab.predict("C173")
@@ -2915,7 +2922,7 @@ lab.predict("C173")
 # - **Compiled** (0.5 for each of the two), for A100 and H100 with 8 heads of 128 in bf16: loads of 16 bytes for each thread, in the write stores as well; at most 8 registers spilled. For the decode, `q` begins beside a multiple of 16 bytes, so what is wide
 #   can only be K and V.
 # - **Timed** (3, in a cell of its own, on a GPU). 64 sequences of 8192 tokens, 8 query heads on 8 KV heads of 128, bf16, blocks of 16, in turns with a kernel that does nothing but read K and V: at least 0.5 of its speed, part points from 0.35
-#   on, a badge from 0.8 on. And blocks that begin $2^{31}$ elements behind the first must be written and read right, where there are 9 GB free.
+#   on, a badge from 0.75 on. And blocks that begin $2^{31}$ elements behind the first must be written and read right, where there are 9 GB free.
 #
 # As before, all has to come from your launches: torch may allocate, fill with one value, and make views; a copy of an input is refused. The check takes about ten seconds.
 #
@@ -2933,7 +2940,7 @@ lab.predict("C173")
 # <details><summary>Hint: the decode's grid and loop</summary>
 #
 # A program for each query head and sequence, with `m`, `l` as numbers and `acc` as `[head_dim]`, as in section 2. Tiles of 64 tokens: `s = tl.sum(q[None, :] * k, 1)` and
-# `acc = acc * rescale + tl.sum(p[:, None] * v, 0)`, in float32. One query against a tile is no work for tensor cores: it is 4 FLOPs for each 4 bytes.
+# `acc = acc * rescale + tl.sum(p[:, None] * v, 0)`, in float32.
 # </details>
 #
 # <details><summary>Hint: strides</summary>
@@ -2944,6 +2951,9 @@ lab.predict("C173")
 # <details><summary>Hint: faster</summary>
 #
 # Memory is kept busy by what is under way at the same time. Load the tile of V right after that of K, before anything is computed with K: both are then under way together. A tile of 16 tokens has 4 KB of K, one of 64 has 16 KB.
+#
+# Sums over `head_dim` and over tokens travel between threads, and that takes time beside the loads. `tl.dot` needs 16 rows, of which your query is one. Fifteen masked rows cost nothing where the tensor cores have nothing else to do: on an H200, our plain kernels
+# reach 0.59 with sums and 0.76 with `tl.dot`.
 # </details>
 
 # %% grade_id="ex-2-8"
@@ -3135,7 +3145,8 @@ for size in (8, 16, 32, 64, 128, 256):
     print(f"{size:>6}{waste:>23.2%}" + "".join(f"{words:>24}" for words in rates))
 
 # %% [markdown]
-# Put the two columns side by side and choose. There is a second reason for small blocks, from section 7: only *full* blocks are shared.
+# On an H200, the kernel gains about 1% from 16 to 256, and the memory loses 7%. Not even 8 would cost it more than 1%. The kernel hardly asks for large blocks, then. There is a second reason for small ones, from section 7: only *full*
+# blocks are shared. And one for not too small ones: the host handles each of them.
 #
 # ### The write is not alone
 #
@@ -3417,7 +3428,7 @@ except NotImplementedError as missing:
 #   program, with the tokens of an item rounded up to 128. FLOPs of `tl.dot`: at most 16 rows by those tokens. Beside the products at most 40 FLOPs for each of these scores, and 64 · head_dim for each program.
 # - **Compiled** (0.5), for A100 and H100 at `head_dim` 128: tensor cores, no spill, some loads of 16 bytes a thread.
 # - **Timed** (2 each, in a cell of its own, on a GPU): 1 × 131 072 and 64 × 8192 tokens, 32 query heads on 8 KV heads of 128, bf16, blocks of 16, *your* plan for two programs an SM and your kernels, in turns with a plain read of as many bytes. At least 0.6 of its speed for the long
-#   context (part points from 0.3), 0.7 for the batch (part points from 0.4). The plan is made once, before; it is not timed. Blocks $2^{31}$ elements away must come out right, where there are 9 GB free.
+#   context (part points from 0.3), 0.8 for the batch (part points from 0.4). The plan is made once, before; it is not timed. Blocks $2^{31}$ elements away must come out right, where there are 9 GB free.
 #
 # NaN lies wherever no token does: in the slots behind a sequence's last token, and in blocks that are nobody's, block 0 among them.
 #
@@ -3675,6 +3686,471 @@ lab.predict("C107")
 # 3. Not bit for bit: other cuts, another order of summation. Whoever promises that must cut by a rule that looks at one sequence only (say, always to 64 blocks), and pays for it in balance.
 # 4. Hardly: $2000 / 264 = 7.6$, so 8 waves, and under 6% are lost. Cutting the last wave only would be enough.
 # 5. One row of 16 is real. The tensor cores compute sixteen times what is needed, 16 FLOPs a byte as before, and still wait for memory. The time stays that of the bytes; but K and V are four times as many.
+# </details>
+
+# %% [markdown]
+# ## 10. What runs beside what: reading FlashAttention-3
+#
+# *About 90 minutes.*
+#
+# FlashAttention-2 keeps scores on the chip, and does nothing twice. On an H100 it reaches 370 of the 989 TFLOP/s of the data sheet (16k tokens, `head_dim` 128, fp16). FlashAttention-3 does *the same arithmetic* and reaches 648 in the same figure
+# ([arXiv:2407.08608](https://arxiv.org/abs/2407.08608); the figure is in its repository). So the difference is not what is computed, but **what is computed at the same time**.
+#
+# In section 5 you counted cycles for two units. Here is one tile of keys again, for the 64 queries of one *warpgroup* (4 warps), and what it takes to bring the tile. For loads we assume 64 bytes a cycle: not a data sheet's number, about what an SM gets from L2 when all of them ask.
+#
+# **On paper first**: `head_dim` 128, bf16, 128 keys. How many cycles is the product for the scores, the exponentials, the product with the values, the load of K and V?
+
+# %% tags=["nbval-check-output"]
+def cycles_of(queries, keys, head_dim, element_bytes=2):
+    product = 2 * queries * keys * head_dim // (4096 * 2 // element_bytes)
+    return {"load": 2 * keys * head_dim * element_bytes // 64, "qk": product, "softmax": queries * keys // 16, "pv": product}
+
+
+for head_dim in (64, 128, 256):
+    print(f"head_dim {head_dim:>3}: {cycles_of(64, 128, head_dim)}")
+
+# %% [markdown]
+# Four jobs, 512 cycles each but for the load. One after another, the tensor cores have something to do for 1024 of the 1536 cycles that are not a load. The exponentials are not cheap: an SM has 16 of them in a cycle, and 2048 multiplications with an addition.
+# (A softmax is more than exponentials. Maximum, subtraction, sum, conversion and the rescaled accumulator are some 290 cycles of the ordinary units, if nothing hides them. We come back to that.)
+#
+# ### What a Hopper SM offers
+#
+# - **wgmma**. A warpgroup asks for a product, 64 rows by a tile in shared memory, *and goes on*. It waits when it needs the result. On an A100 a warp stands and multiplies.
+# - **TMA**, the copy engine. One thread asks for a whole tile, and the bytes come by themselves. Nobody computes addresses, no register is in between.
+# - **mbarriers** in shared memory. TMA reports there how many bytes have arrived; warps report that they have read a buffer; anybody can wait until all reports are in.
+# - **setmaxnreg**. A warpgroup gives registers back, another one takes them. Needed because of the next point.
+# - So warps can have different jobs: **warp specialisation**. One warp, the *producer*, only asks for tiles. Two warpgroups, the *consumers*, only compute. Each of them is a simple program that waits at barriers; nobody has to write down one order in which loads, products and softmaxes of two groups
+#   alternate. A producer needs hardly any registers, a consumer as many as it can get.
+#
+# ### Five ways to keep an SM busy
+#
+# Two groups of 64 queries walk over the same tiles of keys. We ask for the **pace**: how many cycles pass for each tile of keys, for both groups together, in the long run. `cycles` has the cycles of *one group's* jobs; one load serves both groups. There are three units: the copy engine, the
+# tensor cores, and the exponentials'. Each does one job at a time, in any order.
+#
+# | way | what may run at the same time |
+# |---|---|
+# | `"in turn"` | nothing: a load, then the work of both groups, one job after another |
+# | `"loads hidden"` | loads run beside the rest, as far ahead as they like. Products and softmaxes of both groups come one after another |
+# | `"two groups"` | loads hidden; each *group* does one thing at a time, its scores, its softmax, its values, then its next scores. What two groups do can run side by side, if they are different units |
+# | `"two tiles"` | loads hidden; the groups act as **one**, whose jobs take twice as long. It has registers for two tiles of scores: when the softmax of a tile is over, it asks for the scores of the next tile *and then* for the values of this one. Values and the next softmax run side by side. It asks for nothing while it does a softmax, and a softmax starts when its scores are there |
+# | `"both"` | two groups, each of which has registers for two tiles |
+#
+# In each way the busiest unit, or what has to happen one after another, sets the pace. Assume that the order is the best one; in the second part you show that there is one.
+#
+# **On paper**: the five paces for the numbers above, and the tensor cores' share of the time. Then: a softmax of 1100 cycles instead of 512.
+#
+# <details><summary>The numbers</summary>
+#
+# In turn $1024 + 2 \cdot 1536 = 4096$, loads hidden 3072, and 2048 for all the others, in which the tensor cores never rest: 50, 67 and 100%. With a softmax of 1100 cycles: in turn 5272; hidden 4248; two groups $2 \cdot 1100 = 2200$, now the exponentials never rest; two tiles $2\,(512 + 1100) = 3224$; both 2200.
+# </details>
+#
+# And **FP8**: products take half as long, and so do loads. Exponentials do not change. How many times faster is `"both"`, then? That is the most that FP8 can give.
+#
+# ### Exercise 2.10: paces, a timeline, a kernel (about 60 lines in three parts, 7 points)
+#
+# **First part**: `paces(cycles)`. `cycles` is a dict of `"load"`, `"qk"`, `"softmax"` and `"pv"`, all larger than 0, in any proportion: a load can be longer than all the rest. Return a dict with the five ways as above, in cycles, and `"fp8 gain"`: the pace of `"both"` over its pace in FP8.
+#
+# <details><summary>Hint: two tiles</summary>
+#
+# From the start of a tile's scores to the start of the next tile's scores: the scores, then the softmax, which has the values before beside it. Whichever of the two is longer counts.
+# </details>
+
+# %% grade_id="ex-2-10"
+def paces(cycles):
+    """Cycles for each tile of keys and both groups, by way, and what FP8 gives at most."""
+    ### BEGIN SOLUTION
+    load, qk, softmax, pv = (cycles[job] for job in ("load", "qk", "softmax", "pv"))
+    slowest_unit = max(load, 2 * (qk + pv), 2 * softmax)
+    return {
+        "in turn": load + 2 * (qk + softmax + pv),
+        "loads hidden": max(load, 2 * (qk + softmax + pv)),
+        "two groups": slowest_unit,
+        "two tiles": max(load, 2 * (qk + max(softmax, pv))),
+        "both": slowest_unit,
+        "fp8 gain": slowest_unit / max(load / 2, qk + pv, 2 * softmax),
+    }
+    ### END SOLUTION
+
+# %%
+try:
+    for head_dim in (64, 128, 256):
+        for softmax in ("exponentials alone", "everything in turn"):
+            cycles = cycles_of(64, 128, head_dim)
+            cycles["softmax"] += 224 + head_dim // 2 if softmax == "everything in turn" else 0
+            mine, products = paces(cycles), 2 * (cycles["qk"] + cycles["pv"])
+            shares = ", ".join(f"{way} {products / each:4.0%}" for way, each in mine.items() if way != "fp8 gain")
+            print(f"head_dim {head_dim:>3}, {softmax:<18}: {shares}; FP8 {mine['fp8 gain']:.2f} times")
+except NotImplementedError as still_open:
+    print(still_open)
+
+# %% [markdown]
+# These are shares of the tensor cores' time. The second line of each pair adds maxima, sums and the rest to the exponentials, as if nothing hid them (64 × 128 scores: 3.5 instructions each, and one for each number of the accumulator, 128 in a cycle). The truth lies in between. Read off:
+#
+# - `head_dim` 64: two units have equally much to do, and FP8 buys **nothing**, whatever the order. With 128 it can buy a factor of 2 if exponentials are all there is, and 1.28 if nothing hides the rest. With 256 the softmax is no problem.
+# - FlashAttention-3's paper says up to 740 TFLOP/s in fp16 and close to 1.2 PFLOP/s in FP8 (H100): 1.6 times, each number that of its best shape. The tensor cores alone would give 2. (We have no FP8 kernel yet, and have measured none: that is phase 3.)
+# - Two groups, or two tiles, are enough in this model, and both together gain nothing more. Remember this when you see the measurement.
+#
+# FP8 has a price that no timeline shows. The paper's Table 3 gives errors for numbers of which one in a thousand is large: 1.9e-4 in fp16; in FP8 2.4e-2 with one scale for a tensor, and 9.1e-3 with a scale for each block and a rotation that spreads the large ones. Without the rotation it is 2.4e-2 again, without the
+# blocks 9.3e-3: the rotation does nearly all of it.
+#
+# ### A timeline
+#
+# A pace is a promise. Can it be kept? Here the rules are those of a machine, and you write down when each job starts. A **timeline** is a list of `(job, group, tile, start)`. A job ends at `start + cycles[job]`.
+#
+# 1. `"load"` stands in it once for each tile; its group is `None` (it is not looked at). `"qk"`, `"softmax"` and `"pv"` stand in it once for each group and tile. Groups and tiles count from 0. The order in the list does not matter.
+# 2. Time begins at 0. The copy engine does `"load"`, the tensor cores `"qk"` and `"pv"`, the exponentials' unit `"softmax"`. Each unit does **one job at a time**, of all groups together. One may start when another ends.
+# 3. `"qk"` of a tile starts when its load is over. `"softmax"` when the group's `"qk"` of this tile is over. `"pv"` when the group's `"softmax"` of this tile is over.
+# 4. A group's `"qk"` starts when its `"softmax"` of the tile before is over: its warps cannot ask for anything before that. Its `"pv"` starts when its `"pv"` of the tile before is over: they add to one accumulator.
+# 5. **Registers.** A group has registers for `alive` tiles of scores, 1 or 2, taken from the start of `"qk"` to the end of `"pv"`. So `"qk"` of tile $j$ starts when `"pv"` of tile $j - \text{alive}$ is over.
+# 6. **Shared memory.** There is room for `stages` tiles of keys and values. The load of tile $j$ starts when `"pv"` of tile $j - \text{stages}$ is over, **in all groups**.
+#
+# **On paper**, before you code: 2 groups, `alive` 1, 3 stages, every job 1 cycle, the load too. Draw the first three tiles on squared paper, a row for each unit. From when on do the tensor cores never rest? Whose job did you put first when two were ready?
+#
+# **Second part**: `timeline(tiles, groups, alive, stages, cycles)` returns such a list. `tiles` is 1 or more, `groups` 1 or 2, `alive` 1 or 2, `stages` 1 to 4; with `stages` 1 there is one group and `alive` is 1. `cycles` are whole numbers, of one group; starts may be whole numbers or floats.
+#
+# *Rules* gets points for any timeline that breaks none, even one job after another. *Short* wants at most
+#
+# $$ \text{tiles} \times \text{pace} \;+\; \text{load} + \text{groups} \times (\text{qk} + \text{softmax} + \text{pv}) $$
+#
+# where the pace is that of the first part for so many groups: the largest of what each unit has to do for one tile, and of what one group does one after another (with `alive` 1: scores, softmax, values; with 2 as in "two tiles"). With one stage the load comes on top. It is asked with 10 to 15 tiles and stages enough:
+# one, or two and more for one group with `alive` 1, otherwise three and more. A timeline that breaks a rule is not measured: it fails there too.
+#
+# <details><summary>Hint: no clock</summary>
+#
+# You need no clock that ticks. Decide on an *order* in which jobs are asked for; each then starts at the largest of: when its unit is free, and the ends of what it waits for. Keep a dict of ends.
+# </details>
+#
+# <details><summary>Hint: which order? Ping-pong</summary>
+#
+# Groups take turns on the tensor cores. A turn is two products back to back: values of a tile and scores of the next (`alive` 1), or the other way round (`alive` 2). After its turn a group has its softmax to do, for as long as the other one's turn. "Whoever is ready first" is often the same, and sometimes not: a `"qk"` that comes too late
+# delays a softmax, which delays the next turn. FlashAttention-3 enforces the turns with a pair of barriers.
+# </details>
+
+# %% grade_id="ex-2-10-b"
+def timeline(tiles, groups, alive, stages, cycles):
+    """[(job, group, tile, start)], every job once."""
+    ### BEGIN SOLUTION
+    unit_of = {"load": "copy", "qk": "tensor", "pv": "tensor", "softmax": "exp"}
+    free, ends, jobs = dict.fromkeys(unit_of.values(), 0), {}, []
+
+    def ask(job, group, tile, *after):
+        start = max([free[unit_of[job]], *(ends.get(other, 0) for other in after)])  # what lies before tile 0 is over at 0
+        free[unit_of[job]] = ends[job, group, tile] = start + cycles[job]
+        jobs.append((job, group, tile, start))
+
+    def scores(group, tile):
+        if group == 0:
+            ask("load", None, tile, *(("pv", other, tile - stages) for other in range(groups)))
+        ask("qk", group, tile, ("load", None, tile), ("softmax", group, tile - 1), ("pv", group, tile - alive))
+
+    def values(group, tile):
+        ask("pv", group, tile, ("softmax", group, tile))
+
+    for tile in range(tiles + 1):
+        for group in range(groups):
+            if tile > 0 and alive == 1:
+                values(group, tile - 1)
+            if tile < tiles:
+                scores(group, tile)
+            if tile > 0 and alive == 2:
+                values(group, tile - 1)
+            if tile < tiles:
+                ask("softmax", group, tile, ("qk", group, tile))
+    return jobs
+    ### END SOLUTION
+
+# %% [markdown]
+# Your timelines, four tiles of keys, for 128 queries each time: as one group of 128, whose jobs take twice as long, or as two of 64. **Before you look**: in which of them do the tensor cores rest, and for how long each time?
+
+# %%
+from course_lib.display.sm_timeline_figure import sm_timeline_figure
+
+one, two = cycles_of(128, 128, 128), cycles_of(64, 128, 128)
+try:
+    sm_timeline_figure({
+        "in turn: one group, one stage": (timeline(4, 1, 1, 1, one), one),
+        "loads hidden: one group, two stages": (timeline(4, 1, 1, 2, one), one),
+        "two tiles: one group, registers for two": (timeline(4, 1, 2, 3, one), one),
+        "two groups in turns: ping-pong": (timeline(4, 2, 1, 3, two), two),
+        "both": (timeline(4, 2, 2, 3, two), two),
+    })  # fmt: skip
+except NotImplementedError as still_open:
+    print(still_open)
+
+# %% [markdown]
+# Producer and consumers, ping-pong between groups, overlap inside a group: these three are FlashAttention-3's. Its own measurement of two of them (Table 2 of the paper; H100, batch 4, 8448 tokens, 16 heads of 128, full): 661 TFLOP/s with everything, 582 without the overlap of products and softmax, 570 without warp specialisation.
+#
+# How many stages does "both" need? Shared memory is short: a tile of K and V is 64 KiB, and an SM has 227.
+
+# %%
+try:
+    for stages in (2, 3, 4):
+        jobs = timeline(12, 2, 2, stages, two)
+        print(f"{stages} stages: {max(start + two[job] for job, _, _, start in jobs):,.0f} cycles for 12 tiles")
+except NotImplementedError as still_open:
+    print(still_open)
+
+# %% [markdown]
+# With two stages both units rest again: while values of tile $j$ wait for their softmax, their keys take up room that the next load needs. Three stages cure that. They are 192 KiB, and 32 for the queries leave nothing for a result of its own. FlashAttention-3 gives K and V a ring each, with barriers of their own. There is a third way, and the
+# kernel that you read now takes it.
+#
+# ### A kernel to read
+#
+# `course_lib/attention/hopper_*.py` is attention for Hopper, in Triton's *Gluon*: you say which warps do what, and where everything lies. Begin with the docstring of `hopper_kernel.py`, then read `hopper_producer.py` and `step` in `hopper_consumer.py`. These lines are the producer's loop:
+
+# %%
+import importlib.util
+import pathlib
+
+
+def source(module):
+    return pathlib.Path(importlib.util.find_spec(f"course_lib.attention.{module}").origin).read_text()
+
+
+lines = source("hopper_producer").splitlines()
+first = next(i for i, line in enumerate(lines) if line.startswith("def produce("))
+last = next(i for i, line in enumerate(lines[first:], first) if line.startswith("def load_queries("))
+print("\n".join(lines[first:last]))
+
+# %% [markdown]
+# And this is one step of a consumer:
+
+# %%
+lines = source("hopper_consumer").splitlines()
+print("\n".join(lines[next(i for i, line in enumerate(lines) if line.startswith("def step(")) :]))
+
+# %% [markdown]
+# How to read it:
+#
+# - **`full` and `empty`**: a pair of barriers for each stage of the ring. The producer waits at `empty`, asks for a tile, and TMA reports its bytes to `full`. A consumer waits at `full`, multiplies, and reports to `empty`. `full.index(stage)` is that of one stage.
+# - **Parity.** A barrier is passed again and again. It knows one bit: whether it is in an even or an odd round. Whoever waits names the parity of the round whose end it waits for. `used` counts all stages filled or read so far, so `used % STAGES` is the place, and `used // STAGES` says how often the ring has begun anew.
+# - **`is_async=True`** asks for a product. `warpgroup_mma_wait(n, ...)` waits until at most `n` are still running, the oldest are over first.
+# - **`expect`** tells a barrier how many bytes have to arrive. A TMA block has a fixed size, a power of two in each direction. What lies beyond the tensor arrives as zeros, and counts.
+# - **`setmaxnreg`** is not seen here: Gluon makes it from the two numbers in `REGISTERS` (registers of a consumer's thread and of a producer's, for two consumers and for three). It acts on whole warpgroups, so the producer's warp has three idle ones beside it, which hold as many.
+#
+# **Questions before the task.** Which product may still run behind `warpgroup_mma_wait(1, ...)`? Why may a consumer report to `empty` only *behind* the wait for the values? What would happen without `give_turn` at the very beginning? (Answers at the end of the section.)
+#
+# **Third part**: `kernel_facts(tile, head_dim, kv_len)`, numbers of the specialised kernel for a walk over `kv_len` keys, 1 or more, without a mask, 16-bit elements. `tile` has the fields of the kernel's `HopperTile`: `warpgroups` (2 or 3), `rows` (64, the queries of *one* warpgroup), `keys`, `stages`, `out_apart`. Everything is in the files; some
+# of the tiles that are asked for are none of the kernel's own. Return a dict:
+#
+# | key | what it is |
+# |---|---|
+# | `"stage_bytes"` | a list: the bytes that `full` expects in each stage of the walk, in order |
+# | `"full_parity"` | a list as long: the parity with which a consumer waits for `full` each time, if the walk is its first (`used` begins at 0) |
+# | `"empty_arrivals"` | how many reports `empty` waits for before the producer goes on |
+# | `"shared_bytes"` | shared memory for queries, result and both rings; without the barriers |
+# | `"thread_registers"` | of a consumer's thread, at least, with overlap: the scores of a tile and the accumulator in 32 bits, and the weights of the tile before in 16 bits, two to a register |
+# | `"block_registers"` | what all warpgroups of a block hold after `setmaxnreg`, the producer's with its idle warps |
+#
+# A `head_dim` of 80 or 96 takes 128 columns, as in section 5. Keys that do not fill a tile take a whole one.
+#
+# <details><summary>Hint: the walk</summary>
+#
+# How many times is `full` filled for $n$ tiles of keys? Count the `expect` lines of the producer: one before the loop, one in it, one behind it.
+# </details>
+
+# %% grade_id="ex-2-10-c"
+def kernel_facts(tile, head_dim, kv_len):
+    """Numbers of the specialised kernel."""
+    ### BEGIN SOLUTION
+    columns = 1 << (head_dim - 1).bit_length()
+    tiles_of_keys = -(-kv_len // tile.keys)
+    block_bytes = tile.keys * columns * 2
+    query_bytes = tile.warpgroups * tile.rows * columns * 2
+    consumer, producer = {2: (240, 24), 3: (160, 24)}[tile.warpgroups]
+    return {
+        "stage_bytes": [block_bytes, *[2 * block_bytes] * (tiles_of_keys - 1), block_bytes],
+        "full_parity": [used // tile.stages & 1 for used in range(tiles_of_keys + 1)],
+        "empty_arrivals": tile.warpgroups,
+        "shared_bytes": query_bytes * (2 if tile.out_apart else 1) + 2 * tile.stages * block_bytes,
+        "thread_registers": (tile.rows * (tile.keys + columns) + tile.rows * tile.keys // 2) // 128,
+        "block_registers": 128 * (tile.warpgroups * consumer + producer),
+    }
+    ### END SOLUTION
+
+
+def reading_fa3():
+    """What the check calls."""
+    return paces, timeline, kernel_facts
+
+# %% [markdown]
+# | criterion | points | |
+# |---|---|---|
+# | paces | 1.25 | all five, whichever unit is the slowest |
+# | FP8 | 0.5 | where products, exponentials or loads set the pace |
+# | rules | 1.5 | no rule broken: one tile, one stage, both numbers of groups and of `alive`, each job the longest once |
+# | short, one group | 0.75 | within the length above |
+# | short, two groups | 1 | the same; here turns matter |
+# | kernel: stages | 1 | the first three facts |
+# | kernel: memory | 1 | the last three |
+#
+# The check takes a second.
+
+# %% grade_id="ex-2-10-check"
+lab.check("2.10", reading_fa3)
+
+# %% [markdown]
+# ### The steps, measured
+#
+# The kernel can leave out each step (`hopper_ladder.py`). `plain`: eight warps do everything in turn, but the copy engine is one tile ahead. `specialised`: a producer and two consumers. `overlap`: two tiles inside a consumer. `pinned`: the same, and the assembler may not undo it. `ping_pong`: turns. `persistent`: one block for each SM, which goes from tile to
+# tile of queries. `balanced`: its tiles are dealt out ahead.
+#
+# **Predict**, with your paces: which step buys the most, and what does the model say about the last four?
+#
+# Bars are measured on an H200: 16 heads of 128, bf16, random data, cold L2, as a share of what a large matrix product reaches there. The bands are the model's, from exponentials alone to a softmax in turn. (On a Hopper GPU the cell measures your device, which takes a minute or two, mostly for compiling; elsewhere it shows the recorded result.)
+
+# %%
+import functools
+
+from course_lib.display.hopper_ladder_figure import hopper_ladder_figure
+from course_lib.recorded import recorded
+
+STEPS = ("plain", "specialised", "overlap", "pinned", "ping_pong", "persistent", "balanced")
+SHAPES = ((4, 4096, False), (4, 4096, True), (1, 16384, True))  # sequences, tokens of each, causal
+
+
+def recorded_ladder():
+    """Shape -> [{"step", "share", "low", "high"}], and the device."""
+    result = recorded("hopper_ladder")
+    panels = {}
+    for sequences, tokens, causal in SHAPES:
+        shape = f"{sequences} x {tokens}, {'causal' if causal else 'full'}"
+        for step in STEPS:
+            begins = f"head_dim 128, {shape}, {step} against"
+            row = next((row for row in result["rows"] if row["case"].startswith(begins)), None)
+            if row is not None:
+                low, high = (row["roof_share"] * rate / row["ours"] for rate in row["spread"])
+                shares = {"share": row["roof_share"], "low": low, "high": high}
+                panels.setdefault(shape, []).append({"step": step, **shares})
+    return panels, result["device"]
+
+
+def live_ladder():
+    """The same, measured here."""
+    from course_lib.attention.hopper_forward import hopper_attention
+    from course_lib.attention.hopper_ladder import Ladder
+    from course_lib.hardware import measured_roofs
+    from course_lib.timing import l2_flusher, time_calls
+
+    roof, panels = measured_roofs().bf16_tflops.median, {}
+    for sequences, tokens, causal in SHAPES:
+        q, k, v = (torch.randn(sequences, tokens, 16, 128, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        tflop = 4 * sequences * 16 * tokens**2 * 128 / 1e12 / (2 if causal else 1)
+        for step in STEPS:
+            call = functools.partial(hopper_attention, q, k, v, causal=causal, steps=Ladder.up_to(step))
+            times = time_calls(call, before=l2_flusher())
+            low, high = times.interval()
+            shares = {"share": times.median_seconds, "low": high, "high": low}
+            row = {name: tflop / seconds / roof for name, seconds in shares.items()}
+            shape = f"{sequences} x {tokens}, {'causal' if causal else 'full'}"
+            panels.setdefault(shape, []).append({"step": step, **row})
+    return panels, torch.cuda.get_device_name()
+
+
+try:
+    hopper = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
+    ladder, ladder_device = live_ladder() if hopper else recorded_ladder()
+    model, products = {}, 2 * (two["qk"] + two["pv"])
+    for step in STEPS:
+        way = "loads hidden" if step == "plain" else "two groups" if step == "specialised" else "both"
+        shares = [products / paces(two | {"softmax": softmax})[way] for softmax in (512 + 288, 512)]
+        model[step] = tuple(shares)
+    hopper_ladder_figure(ladder, model, ladder_device)
+except NotImplementedError as still_open:
+    print(still_open)
+except FileNotFoundError:
+    ladder = {}
+    print("This has not been recorded yet. On a Hopper GPU, this cell or `labs bench hopper_ladder` measures it.")
+
+# %% [markdown]
+# And each step against the one before it:
+
+# %%
+import itertools
+
+for shape, rows in ladder.items():
+    gains = [f"{after['step']} {after['share'] / before['share'] - 1:+.1%}" for before, after in itertools.pairwise(rows)]
+    print(f"{shape}: {', '.join(gains)}")
+
+# %% [markdown]
+# Compare with what you predicted. Where we measured it:
+#
+# - **The first step is by far the largest**, and the model has it: `plain` lies where "loads hidden" puts it, and a producer with two consumers leaves that behind. But not up to 100%. The model has no cost for a barrier, none for starting and ending a tile of queries, and takes the tensor cores to be as fast as a large product finds them.
+# - **Overlap buys some percent on top.** The model gives it nothing, because "two groups" is perfect there. Real groups are late now and then, and a second tile in flight forgives that.
+# - **Ping-pong buys next to nothing here**, or costs a little. The model says the same, once there is overlap: without orders, two groups that share one unit fall into turns by themselves, because whoever is late waits. Others saw the same: the ladder of Meta's TLX (facebookexperimental/triton, H100, fp16) goes from 478-612 TFLOP/s with overlap to 462-599 with ping-pong. The worth of a step
+#   depends on the ones below it, which is what a ladder is for.
+# - **`persistent` alone can cost a third** when the mask is causal. No timeline of one SM can tell. What can?
+#
+# ### The other model
+#
+# There are 132 SMs. A causal tile of queries costs as many tiles of keys as it sees, from 1 to all of them, and one more to begin and end. `persistent` gives SM $b$ the tiles $b$, $b + 132$, $b + 264$, ...; `balanced` gives the most expensive tile that is left to whoever has the least to do. **Guess** for 16,384 tokens, which are 128 tiles for each head: how much more than its share
+# does the busiest SM get?
+
+# %% tags=["nbval-check-output"]
+import heapq
+
+
+def busiest_sm(sequences, tokens, causal, heads=16, rows=128, sms=132):
+    """Work of the busiest SM over its fair share: tiles dealt out in turn, and heaviest first to whoever has the least."""
+    q_tiles = tokens // rows
+    costs = [(q_tiles - place if causal else q_tiles) + 1 for _ in range(sequences * heads) for place in range(q_tiles)]
+    in_turn = max(sum(costs[sm::sms]) for sm in range(sms))
+    work = [0] * sms
+    for cost in sorted(costs, reverse=True):
+        heapq.heapreplace(work, work[0] + cost)
+    share = sum(costs) / sms
+    return in_turn / share, max(work) / share
+
+
+for sequences, tokens, causal in ((4, 4096, False), (4, 4096, True), (1, 16384, True)):
+    in_turn, balanced = busiest_sm(sequences, tokens, causal)
+    shape = f"{sequences} x {tokens:>5}, {'causal' if causal else 'full'}"
+    print(f"{shape:<17} in turn {in_turn:.2f}, balanced {balanced:.2f} of a fair share")
+
+# %% [markdown]
+# 132 is 128 + 4. So an SM's next tile is one head further and 4 places lower, and in 16 heads it never leaves one half of the places: some SMs get the expensive half. The busiest has 1.56 times its share, and everybody waits for it. Compare with `balanced` over `persistent` in the table above: a model of one line, and it is close.
+# With a full mask all tiles cost the same, and 2048 tiles on 132 SMs are 16 rounds for 15.5. No schedule helps there.
+#
+# ### How to read FlashAttention-3 itself
+#
+# It is CUDA C++ on top of CUTLASS, in the folder `hopper/` of [Dao-AILab/flash-attention](https://github.com/Dao-AILab/flash-attention). You know the parts now; there they are called something else:
+#
+# | here | there | look for |
+# |---|---|---|
+# | tiles, stages | `tile_size.h` | a function of `head_dim`, causal, paged, element size. 128 × 176 for `head_dim` 128 without a mask: no power of two is needed there |
+# | `hopper_kernel.py` | `flash_fwd_kernel_sm90.h` | the fork: which warpgroup is the producer, and the registers that it gives away |
+# | producer and `step` | `mainloop_fwd_sm90_tma_gmma_ws.hpp` | a `load` and an `mma`; in `mma`, the order of two products and what lies between the two waits |
+# | `wait_for_turn`, `give_turn` | `named_barrier.hpp`, and who uses it in the mainloop | barriers for 256 threads: those who wait, and those who only arrive |
+# | `balanced` | `tile_scheduler.hpp` | several schedulers; which one is for causal, and which for lengths that differ |
+# | `hopper_softmax.py` | `softmax.h` | base 2, the scale inside the exponent, sums that are finished at the end |
+#
+# Read it in this order, and skip templates at first: `constexpr` names say which feature a branch is for. In FP8 look for one thing more: both factors of a product must have their summed axis contiguous. K has, V has not, so V is transposed on its way through shared memory.
+#
+# ### What the roadmap says
+#
+# It names a source for its kernel. Decide whether it can be right:
+
+# %%
+lab.predict("C090")
+
+# %% [markdown]
+# ### Questions
+#
+# 1. In `step`, which product may still run behind `warpgroup_mma_wait(1, ...)`? Why does the consumer report to `empty` only behind the second wait?
+# 2. Why does a stage hold the keys of a tile and the values of the tile *before*?
+# 3. Before the loop, warpgroup 1 gives a turn away. What happens without it? And why does warpgroup 0 wait once more at the end?
+# 4. `head_dim` 64, exponentials as long as the products, 128 queries: what share of the tensor cores' time is the most, for any order? What would help?
+# 5. An SM of a B200 multiplies about twice as fast as one of an H200, and computes as many exponentials in a cycle ([the authors of FlashAttention-4](https://www.together.ai/blog/flashattention-4)). What becomes of the paces for `head_dim` 128? What could a kernel do about it?
+# 6. `thread_registers` for `head_dim` 256 and 64 keys, two consumers: how many of the 240 does your function count? Why not 128 keys?
+#
+# <details><summary>Answers</summary>
+#
+# 1. The values' product: it was asked for second, and at most one may run. The stage holds the values that it reads. Reported earlier, the producer would let TMA write over them.
+# 2. Because they are used together: the scores of a tile and the values of the one before are asked for one right after the other. So a stage is free after one step, and two stages suffice where the pairing of one tile's K and V would need three. And there is one barrier to wait for, not two.
+# 3. Both would wait for a turn that nobody gives: the kernel hangs. At the end a turn has been given that nobody took; a barrier left half full would be a wrong one for whoever uses it next.
+# 4. 100% in the model, both units busy all the time; in practice much less, because every hesitation of one is one of the other. Fewer exponentials on that unit would help, or work for it that is cheaper; a larger tile would not: both counts grow alike.
+# 5. Products 256 cycles, exponentials 512: the exponentials' unit sets the pace of "two groups" and "both", 1024, and the tensor cores rest half of the time. FlashAttention-4 computes some exponentials as polynomials, on the units that multiply and add.
+# 6. $64 \cdot (64 + 256) / 128 + 64 \cdot 64 / 256 = 176$. With 128 keys 224, and nothing is left for pointers, maxima and sums; and a ring of two stages would take 256 KiB.
 # </details>
 
 # %% [markdown]
@@ -4268,7 +4744,7 @@ for host_blocks in (0, 150, 300, 4000):
 # %%
 try:
     for row in recorded("kv_tiers")["rows"]:
-        print(f"{row['case']:<70}{row['ours']:>10.4g} {row['unit']:<9}{row['peer_name']} {row['peer']:.4g}")
+        print(f"{row['case']:<70}{row['ours']:>12,.1f} {row['unit']:<9}{row['peer_name']} {row['peer']:,.1f}")
 except FileNotFoundError:
     print("not measured yet: labs bench kv_tiers, on a GPU")
 
