@@ -72,6 +72,7 @@ def variants() -> list[Variant]:
     bf16, fp16, both = torch.bfloat16, torch.float16, (False, True)
     made = [Variant(128, bf16, causal, steps, causal and steps.balanced) for causal in both for steps in rungs().values()]
     made += [Variant(d, bf16, causal, listed=causal) for d in (64, 256) for causal in both]
+    made += [Variant(128, bf16, True, Ladder(drawn=True), True)]
     made += [
         Variant(d, bf16, causal, listed=causal, tile=tile)
         for d, tiles in OTHER_TILES.items() for tile in tiles.values() for causal in both

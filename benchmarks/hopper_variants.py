@@ -83,6 +83,7 @@ def orders(case: Case) -> dict[str, Call]:
         return lambda: hopper_attention(q, k, v, causal=case.causal, steps=steps)
 
     made = {f"{n} MiB of KV at a time": listed(n) for n in (MEBIBYTES if case.causal else MEBIBYTES[:1])}
+    made["drawn"] = dealt(Ladder(drawn=True))
     made["in turn"] = dealt(Ladder(balanced=False))
     return made | {"by the hardware": dealt(Ladder(persistent=False, balanced=False))}
 

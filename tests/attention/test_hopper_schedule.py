@@ -1,7 +1,12 @@
 """Tiles dealt out to thread blocks: each once, blocks end together, and no long work for the host."""
 
-import pytest
+from collections import OrderedDict
+from types import SimpleNamespace
 
+import pytest
+import torch
+
+from course_lib.attention import hopper_schedule
 from course_lib.attention.hopper_schedule import START_COST, deal, table, tiles_in_order
 
 SMS = 132
@@ -54,3 +59,48 @@ def test_heads_that_share_keys_stay_together_and_groups_follow_each_other():
     heads = [tile // 32 for tile in order]
     assert set(heads[: 8 * 32]) == set(range(8))
     assert [tile % 32 for tile in order[:16]] == [0] * 8 + [1] * 8
+
+
+SHAPE = (1, 4, 1, 1000, 1000, 128, 128, 128, True)
+
+
+@pytest.fixture
+def cache(monkeypatch):
+    """An empty cache on a CPU; `cache.capturing` says whether a CUDA graph is being captured."""
+    state = SimpleNamespace(capturing=False, kept=OrderedDict(), captured={})
+    monkeypatch.setattr(hopper_schedule, "_kept", state.kept)
+    monkeypatch.setattr(hopper_schedule, "_captured", state.captured)
+    monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: state.capturing)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda self, stream: None)
+    return state
+
+
+def test_a_shape_is_dealt_once(cache):
+    first = hopper_schedule.schedule(torch.device("cpu"), 5, SHAPE)
+    assert first.dtype == torch.int32
+    assert first.shape == (32 // 5 + 1 + 1, 5)
+    assert sorted(first.flatten().tolist())[-32:] == list(range(32))
+    assert hopper_schedule.schedule(torch.device("cpu"), 5, SHAPE) is first
+    assert hopper_schedule.schedule(torch.device("cpu"), 6, SHAPE) is not first
+
+
+def test_a_graph_takes_what_is_known_and_keeps_it(cache, monkeypatch):
+    monkeypatch.setattr(hopper_schedule, "MAX_KEPT", 2)
+    cache.capturing = True
+    assert hopper_schedule.schedule(torch.device("cpu"), 5, SHAPE) is None
+    cache.capturing = False
+    known = hopper_schedule.schedule(torch.device("cpu"), 5, SHAPE)
+    cache.capturing = True
+    assert hopper_schedule.schedule(torch.device("cpu"), 5, SHAPE) is known
+    cache.capturing = False
+    for blocks in (6, 7, 8):
+        hopper_schedule.schedule(torch.device("cpu"), blocks, SHAPE)
+    assert len(cache.kept) == 2
+    assert [x is known for x in cache.captured.values()] == [True]
+
+
+def test_too_many_tiles_are_left_to_the_hardware(cache):
+    many = (1, 1, 1, 128 * (hopper_schedule.MAX_TILES + 1), 100, 128, 128, 128, True)
+    assert hopper_schedule.schedule(torch.device("cpu"), 5, many) is None
+    assert not cache.kept
