@@ -8,6 +8,7 @@ from tests.exercises.answers import WRONG
 SKILLS = {  # skill -> exercise and criterion that examine it
     "FlashAttention: online softmax": ("2.1", "groups"),
     "FlashAttention: a kernel that walks in tiles": ("2.4", "traffic"),
+    "FlashAttention-3: what runs beside what": ("2.10", "rules"),
     "PagedAttention": ("2.8", "tables"),
     "block tables": ("2.6", "slots"),
     "prefix caching": ("2.7", "prefix hits"),
