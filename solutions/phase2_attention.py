@@ -3703,7 +3703,8 @@ lab.predict("C107")
 # %% tags=["nbval-check-output"]
 def cycles_of(queries, keys, head_dim, element_bytes=2):
     product = 2 * queries * keys * head_dim // (4096 * 2 // element_bytes)
-    return {"load": 2 * keys * head_dim * element_bytes // 64, "qk": product, "softmax": queries * keys // 16, "pv": product}
+    load, softmax = 2 * keys * head_dim * element_bytes // 64, queries * keys // 16
+    return {"load": load, "qk": product, "softmax": softmax, "pv": product}
 
 
 for head_dim in (64, 128, 256):
@@ -3805,6 +3806,11 @@ except NotImplementedError as still_open:
 # 6. **Shared memory.** There is room for `stages` tiles of keys and values. The load of tile $j$ starts when `"pv"` of tile $j - \text{stages}$ is over, **in all groups**.
 #
 # **On paper**, before you code: 2 groups, `alive` 1, 3 stages, every job 1 cycle, the load too. Draw the first three tiles on squared paper, a row for each unit. From when on do the tensor cores never rest? Whose job did you put first when two were ready?
+#
+# <details><summary>The answer</summary>
+#
+# They never rest from cycle 1 on: `"qk"` of group 0, `"qk"` of group 1, `"pv"` of group 0, and so on. At 4 two jobs are ready for the first time, `"qk"` of tile 1 of group 0 and `"pv"` of tile 0 of group 1. Here either may be first. With other cycles it matters.
+# </details>
 #
 # **Second part**: `timeline(tiles, groups, alive, stages, cycles)` returns such a list. `tiles` is 1 or more, `groups` 1 or 2, `alive` 1 or 2, `stages` 1 to 4; with `stages` 1 there is one group and `alive` is 1. `cycles` are whole numbers, of one group; starts may be whole numbers or floats.
 #
@@ -4075,7 +4081,8 @@ for shape, rows in ladder.items():
 # %% [markdown]
 # Compare with what you predicted. Where we measured it:
 #
-# - **The first step is by far the largest**, and the model has it: `plain` lies where "loads hidden" puts it, and a producer with two consumers leaves that behind. But not up to 100%. The model has no cost for a barrier, none for starting and ending a tile of queries, and takes the tensor cores to be as fast as a large product finds them.
+# - **The first step is by far the largest**, and the model has it: `plain` lies about where "loads hidden" puts it, and a producer with two consumers leaves that behind. (Where `plain` is a little above its band: its two warpgroups meet once for each tile and drift apart in between, and the large product, which is the scale here, does not keep the tensor cores busy
+#   all the time either.) But nothing reaches 100%. The model has no cost for a barrier, and none for starting and ending a tile of queries.
 # - **Overlap buys some percent on top.** The model gives it nothing, because "two groups" is perfect there. Real groups are late now and then, and a second tile in flight forgives that.
 # - **Ping-pong buys next to nothing here**, or costs a little. The model says the same, once there is overlap: without orders, two groups that share one unit fall into turns by themselves, because whoever is late waits. Others saw the same: the ladder of Meta's TLX (facebookexperimental/triton, H100, fp16) goes from 478-612 TFLOP/s with overlap to 462-599 with ping-pong. The worth of a step
 #   depends on the ones below it, which is what a ladder is for.
@@ -4108,7 +4115,7 @@ for sequences, tokens, causal in ((4, 4096, False), (4, 4096, True), (1, 16384, 
     print(f"{shape:<17} in turn {in_turn:.2f}, balanced {balanced:.2f} of a fair share")
 
 # %% [markdown]
-# 132 is 128 + 4. So an SM's next tile is one head further and 4 places lower, and in 16 heads it never leaves one half of the places: some SMs get the expensive half. The busiest has 1.56 times its share, and everybody waits for it. Compare with `balanced` over `persistent` in the table above: a model of one line, and it is close.
+# 132 is 128 + 4. So an SM's next tile is one head further and 4 places lower, and in 16 heads it never leaves one half of the places: some SMs get the expensive half. The busiest has 1.56 times its share, and everybody waits for it. Compare with `balanced` against `persistent` in the list above: a small model, and it is close.
 # With a full mask all tiles cost the same, and 2048 tiles on 132 SMs are 16 rounds for 15.5. No schedule helps there.
 #
 # ### How to read FlashAttention-3 itself
