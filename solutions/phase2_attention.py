@@ -3788,7 +3788,7 @@ except NotImplementedError as still_open:
 # These are shares of the tensor cores' time. The second line of each pair adds maxima, sums and the rest to the exponentials, as if nothing hid them (64 × 128 scores: 3.5 instructions each, and one for each number of the accumulator, 128 in a cycle). The truth lies in between. Read off:
 #
 # - `head_dim` 64: two units have equally much to do, and FP8 buys **nothing**, whatever the order. With 128 it can buy a factor of 2 if exponentials are all there is, and 1.28 if nothing hides the rest. With 256 the softmax is no problem.
-# - FlashAttention-3's paper says up to 740 TFLOP/s in fp16 and close to 1.2 PFLOP/s in FP8 (H100): 1.6 times, each number that of its best shape. The tensor cores alone would give 2. (We have no FP8 kernel yet, and have measured none: that is phase 3.)
+# - FlashAttention-3's paper says up to 740 TFLOP/s in fp16 and close to 1.2 PFLOP/s in FP8 (H100): 1.6 times, each number that of its best shape. The tensor cores alone would give 2. (These are the paper's numbers. We show no measurement in FP8 here.)
 # - Two groups, or two tiles, are enough in this model, and both together gain nothing more. Remember this when you see the measurement.
 #
 # FP8 has a price that no timeline shows. The paper's Table 3 gives errors for numbers of which one in a thousand is large: 1.9e-4 in fp16; in FP8 2.4e-2 with one scale for a tensor, and 9.1e-3 with a scale for each block and a rotation that spreads the large ones. Without the rotation it is 2.4e-2 again, without the
@@ -3906,24 +3906,25 @@ except NotImplementedError as still_open:
 
 # %%
 import importlib.util
+import itertools
 import pathlib
 
 
-def source(module):
-    return pathlib.Path(importlib.util.find_spec(f"course_lib.attention.{module}").origin).read_text()
+def show_source(module, name, until="@gluon.jit"):
+    """A function's lines, up to a line that begins with `until`."""
+    lines = pathlib.Path(importlib.util.find_spec(f"course_lib.attention.{module}").origin).read_text().splitlines()
+    first = next(i for i, line in enumerate(lines) if line.startswith(f"def {name}("))
+    rest = itertools.takewhile(lambda line: not line.startswith(until), lines[first + 1 :])
+    print("\n".join([lines[first], *rest]).rstrip())
 
 
-lines = source("hopper_producer").splitlines()
-first = next(i for i, line in enumerate(lines) if line.startswith("def produce("))
-last = next(i for i, line in enumerate(lines[first:], first) if line.startswith("def load_queries("))
-print("\n".join(lines[first:last]))
+show_source("hopper_producer", "produce", until="def load_queries(")
 
 # %% [markdown]
 # And this is one step of a consumer:
 
 # %%
-lines = source("hopper_consumer").splitlines()
-print("\n".join(lines[next(i for i, line in enumerate(lines) if line.startswith("def step(")) :]))
+show_source("hopper_consumer", "step")
 
 # %% [markdown]
 # How to read it:
@@ -4072,8 +4073,6 @@ except FileNotFoundError:
 # And each step against the one before it:
 
 # %%
-import itertools
-
 for shape, rows in ladder.items():
     gains = [f"{after['step']} {after['share'] / before['share'] - 1:+.1%}" for before, after in itertools.pairwise(rows)]
     print(f"{shape}: {', '.join(gains)}")
