@@ -17,8 +17,8 @@ from ._points import product_tflops
 from ._result import write_result
 
 FILES = (
-    "consumer", "draw", "forward", "kernel", "ladder", "launch", "order", "packed", "plain", "producer", "schedule", "softmax",
-    "tiles", "weights",
+    "consumer", "draw", "eight", "forward", "kernel", "ladder", "launch", "order", "packed", "plain", "producer", "schedule",
+    "softmax", "tiles", "weights",
 )  # fmt: skip
 SOURCES = (
     "benchmarks/hopper_ladder.py", "benchmarks/_hopper_setup.py", "benchmarks/_flash_setup.py", "course_lib/timing/events.py",

@@ -11,6 +11,7 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from .hopper_draw import take
+from .hopper_eight import WEIGHTS_LOG2, carry_eight, operand_eight, scales_of, values_of
 from .hopper_order import give_turn, meet, wait_for_turn
 from .hopper_packed import begins, bounds, clear_rows, store_rows
 from .hopper_softmax import finished, mask_scores, no_scores_yet, rescaled, softmax_step
@@ -21,7 +22,7 @@ from .hopper_weights import behind_loop, carry, operand
 @gluon.jit
 def consume(work, WARPGROUP: gl.constexpr, SHAPE: gl.constexpr, OPTIONS: gl.constexpr, STEPS: gl.constexpr):
     """All tiles of this block, one after the other: this warpgroup's rows of each. Arguments: see hopper_kernel.py."""
-    _descriptors, _buffers, _barriers, draws, sizes, cu, _out, schedule_ptr, _lse_ptr, _lse_rows, _scale_log2 = work
+    _descriptors, _buffers, _barriers, draws, sizes, cu, _out, _scales, schedule_ptr, _lse_ptr, _lse_rows, _scale_log2 = work
     _q_heads, _group, _q_len, _kv_len, _q_tiles, _tiles, rounds, _heads_at_a_time = sizes
     WARPGROUPS: gl.constexpr = SHAPE[0]
     QUERIES: gl.constexpr = SHAPE[0] * SHAPE[1]
@@ -60,8 +61,8 @@ def attend(
     work, number, used, done, WARPGROUP: gl.constexpr, SHAPE: gl.constexpr, OPTIONS: gl.constexpr, STEPS: gl.constexpr
 ):  # fmt: skip
     """ROWS queries of one tile: scores, softmax, values; the result leaves by TMA -> stages used until now"""
-    descriptors, buffers, barriers, _draws, sizes, cu, out, _schedule_ptr, lse_ptr, lse_rows, scale_log2 = work
-    _q_desc, _k_desc, _v_desc, o_desc = descriptors
+    descriptors, buffers, barriers, _draws, sizes, cu, out, scales, _schedule_ptr, lse_ptr, lse_rows, scale_log2 = work
+    q_desc, _k_desc, _v_desc, o_desc = descriptors
     q_buffer, k_ring, v_ring, o_buffer = buffers
     q_full, q_empty, full, empty = barriers
     q_heads, _group, _q_len, _kv_len, _q_tiles, _tiles, _rounds, _heads_at_a_time = sizes
@@ -76,10 +77,12 @@ def attend(
     SCHEDULE: gl.constexpr = OPTIONS[3]
     PACKED: gl.constexpr = OPTIONS[4]
     PING_PONG: gl.constexpr = STEPS[2]
-    scores_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEYS, 16])
-    acc_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, DIMS, 16])
-    weights_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
+    EIGHT: gl.constexpr = q_desc.dtype == gl.float8e4nv
+    scores_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, KEYS, 32 if EIGHT else 16])
+    acc_layout: gl.constexpr = gl.NVMMADistributedLayout([3, 0], [4, 1], [16, DIMS, 32 if EIGHT else 16])
+    weights_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 4 if EIGHT else 2)
     PAIRS: gl.constexpr = WARPGROUPS == 3
+    TIMES_LOG2: gl.constexpr = WEIGHTS_LOG2 if EIGHT else 0
     queries = q_buffer.index(WARPGROUP).reshape([ROWS, DIMS])
     result = o_buffer.index(WARPGROUP)
     sequence, head, row = place_of(number, sizes, WARPGROUPS * ROWS, CAUSAL, SCHEDULE)
@@ -87,6 +90,8 @@ def attend(
     count = tiles_of_keys(row, q_len, kv_len, WARPGROUPS * ROWS, KEYS, CAUSAL)
     row += WARPGROUP * ROWS
     unmasked = unmasked_tiles(row, q_len, kv_len, KEYS, CAUSAL)
+    if EIGHT:
+        scale_log2, v_scale = scales_of(scales, sequence, head, sizes, scale_log2)
     acc = gl.zeros([ROWS, DIMS], gl.float32, acc_layout)
     best = no_scores_yet(ROWS, scores_layout)
 
@@ -104,19 +109,19 @@ def attend(
     mbarrier.arrive(empty.index(stage), count=1)
     used += 1
     scores = mask_scores(scores, row, 0, q_len, kv_len, CAUSAL)
-    weights, _, best, parts = softmax_step(scores, best, scale_log2, True, False)
-    weights = carry(weights, weights_layout, o_desc.dtype, PAIRS)
+    weights, rescale, best, parts = softmax_step(scores, best, scale_log2, True, False, TIMES_LOG2)
+    weights = carry_eight(weights) if EIGHT else carry(weights, weights_layout, o_desc.dtype, PAIRS)
 
     for _ in range(1, unmasked):
-        acc, weights, best, parts = step(
-            queries, k_ring, v_ring, full, empty, used, acc, weights, best, parts, scale_log2, row, 0, q_len, kv_len,
+        acc, weights, rescale, best, parts = step(
+            queries, k_ring, v_ring, full, empty, used, acc, weights, rescale, best, parts, scale_log2, row, 0, q_len, kv_len,
             False, CAUSAL, WARPGROUP, SHAPE, STEPS,
         )  # fmt: skip
         used += 1
-    weights = behind_loop(weights, PAIRS)
+    weights = behind_loop(weights, PAIRS or EIGHT)
     for tile in range(gl.maximum(unmasked, 1), count):
-        acc, weights, best, parts = step(
-            queries, k_ring, v_ring, full, empty, used, acc, weights, best, parts, scale_log2, row, tile * KEYS, q_len,
+        acc, weights, rescale, best, parts = step(
+            queries, k_ring, v_ring, full, empty, used, acc, weights, rescale, best, parts, scale_log2, row, tile * KEYS, q_len,
             kv_len, True, CAUSAL, WARPGROUP, SHAPE, STEPS,
         )  # fmt: skip
         used += 1
@@ -125,18 +130,26 @@ def attend(
 
     stage = used % STAGES
     mbarrier.wait(full.index(stage), used // STAGES & 1)
-    values = v_ring.index(stage).reshape([KEYS, DIMS])
+    values = values_of(v_ring, stage, KEYS, DIMS, EIGHT)
     if PACKED:
         last = (count - 1) * KEYS
         if kv_len < last + KEYS:
             clear_rows(values, kv_len - last, WARPGROUP, SHAPE)
-    weights = operand(weights, weights_layout, o_desc.dtype, PAIRS)
-    acc = warpgroup_mma(weights, values, acc, is_async=True)
-    acc = warpgroup_mma_wait(0, deps=(acc,))
+    if EIGHT:
+        nothing = gl.zeros([ROWS, DIMS], gl.float32, acc_layout)
+        part = warpgroup_mma(operand_eight(weights, weights_layout), values, nothing, use_acc=False, is_async=True)
+        part = warpgroup_mma_wait(0, deps=(part,))
+        acc = acc * gl.convert_layout(rescale, gl.SliceLayout(1, acc_layout))[:, None] + part
+    else:
+        weights = operand(weights, weights_layout, o_desc.dtype, PAIRS)
+        acc = warpgroup_mma(weights, values, acc, is_async=True)
+        acc = warpgroup_mma_wait(0, deps=(acc,))
     mbarrier.arrive(empty.index(stage), count=1)
     used += 1
 
-    acc, lse = finished(acc, parts, best, scale_log2)
+    acc, lse = finished(acc, parts, best, scale_log2, TIMES_LOG2)
+    if EIGHT:
+        acc = acc * v_scale
     if WITH_LSE:
         rows = row + gl.arange(0, ROWS, best.type.layout)
         start = (place * q_heads + head).to(gl.int64) * lse_rows + q_first
@@ -162,7 +175,7 @@ def attend(
 
 @gluon.jit
 def step(
-    queries, k_ring, v_ring, full, empty, used, acc, weights, best, parts, scale_log2, row, key, q_len, kv_len,
+    queries, k_ring, v_ring, full, empty, used, acc, weights, rescale, best, parts, scale_log2, row, key, q_len, kv_len,
     MASKED: gl.constexpr, CAUSAL: gl.constexpr, WARPGROUP: gl.constexpr, SHAPE: gl.constexpr, STEPS: gl.constexpr,
 ):  # fmt: skip
     """Scores of this tile of keys and values of the one before: two products in flight, and a softmax meanwhile."""
@@ -175,31 +188,46 @@ def step(
     PINNED: gl.constexpr = STEPS[1]
     PING_PONG: gl.constexpr = STEPS[2]
     PAIRS: gl.constexpr = WARPGROUPS == 3
-    weights_layout: gl.constexpr = gl.DotOperandLayout(0, acc.type.layout, 2)
+    EIGHT: gl.constexpr = queries.dtype == gl.float8e4nv
+    TIMES_LOG2: gl.constexpr = WEIGHTS_LOG2 if EIGHT else 0
+    weights_layout: gl.constexpr = gl.DotOperandLayout(0, acc.type.layout, 4 if EIGHT else 2)
     stage = used % STAGES
     keys = k_ring.index(stage).reshape([KEYS, DIMS]).permute([1, 0])
-    values = v_ring.index(stage).reshape([KEYS, DIMS])
+    values = values_of(v_ring, stage, KEYS, DIMS, EIGHT)
     scores_layout: gl.constexpr = best.type.layout.parent
     nothing = gl.zeros([ROWS, KEYS], gl.float32, scores_layout)
     mbarrier.wait(full.index(stage), used // STAGES & 1)
     if PING_PONG:
         wait_for_turn(WARPGROUP)
     scores = warpgroup_mma(queries, keys, nothing, use_acc=False, is_async=True)
-    weights = operand(weights, weights_layout, queries.dtype, PAIRS)
-    acc = warpgroup_mma(weights, values, acc, is_async=True)
+    if EIGHT:  # a sum of this tile alone
+        acc_layout: gl.constexpr = acc.type.layout
+        no_values = gl.zeros([ROWS, DIMS], gl.float32, acc_layout)
+        part = warpgroup_mma(operand_eight(weights, weights_layout), values, no_values, use_acc=False, is_async=True)
+    else:
+        weights = operand(weights, weights_layout, queries.dtype, PAIRS)
+        part = warpgroup_mma(weights, values, acc, is_async=True)
     if PING_PONG:
         give_turn(WARPGROUP, WARPGROUPS)
     if OVERLAP:
         scores = warpgroup_mma_wait(1, deps=(scores,))
     else:
-        scores, acc, weights = warpgroup_mma_wait(0, deps=(scores, acc, weights))
+        scores, part = warpgroup_mma_wait(0, deps=(scores, part))
         mbarrier.arrive(empty.index(stage), count=1)
     if MASKED:
         scores = mask_scores(scores, row, key, q_len, kv_len, CAUSAL)
-    new_weights, rescale, best, new_parts = softmax_step(scores, best, scale_log2, MASKED, PINNED)
-    parts = rescaled(parts, rescale) + new_parts
+    new_weights, new_rescale, best, new_parts = softmax_step(scores, best, scale_log2, MASKED, PINNED, TIMES_LOG2)
+    parts = rescaled(parts, new_rescale) + new_parts
     if OVERLAP:
-        acc, weights = warpgroup_mma_wait(0, deps=(acc, weights))
+        if EIGHT:  # Triton 3.6 waits for no 8-bit values
+            part = warpgroup_mma_wait(0, deps=(part,))
+        else:
+            part, weights = warpgroup_mma_wait(0, deps=(part, weights))
         mbarrier.arrive(empty.index(stage), count=1)
-    acc = acc * gl.convert_layout(rescale, gl.SliceLayout(1, acc.type.layout))[:, None]
-    return acc, carry(new_weights, weights_layout, queries.dtype, PAIRS), best, parts
+    if EIGHT:
+        acc = acc * gl.convert_layout(rescale, gl.SliceLayout(1, acc.type.layout))[:, None] + part
+        weights = carry_eight(new_weights)
+    else:
+        acc = part * gl.convert_layout(new_rescale, gl.SliceLayout(1, acc.type.layout))[:, None]
+        weights = carry(new_weights, weights_layout, queries.dtype, PAIRS)
+    return acc, weights, new_rescale, best, parts

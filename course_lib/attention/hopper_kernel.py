@@ -59,7 +59,8 @@ NUMBERS = (  # one compilation for all of them
 @gluon.jit(do_not_specialize=NUMBERS)
 def hopper_forward_kernel(
     q_desc, k_desc, v_desc, o_desc, lse_ptr, schedule_ptr, cu_q_ptr, cu_k_ptr, out_ptr, out_row_stride, out_head_stride, head_dim,
-    q_heads, group, q_len, kv_len, q_tiles, tiles, rounds, heads_at_a_time, lse_rows, scale_log2,
+    q_scale_ptr, k_scale_ptr, v_scale_ptr, q_heads, group, q_len, kv_len, q_tiles, tiles, rounds, heads_at_a_time, lse_rows,
+    scale_log2,
     WARPGROUPS: gl.constexpr, ROWS: gl.constexpr, KEYS: gl.constexpr, DIMS: gl.constexpr, STAGES: gl.constexpr,
     CAUSAL: gl.constexpr, WITH_LSE: gl.constexpr, OUT_APART: gl.constexpr, OVERLAP: gl.constexpr, PINNED: gl.constexpr,
     PING_PONG: gl.constexpr, SCHEDULE: gl.constexpr, PACKED: gl.constexpr, CONSUMER_REGISTERS: gl.constexpr,
@@ -71,6 +72,7 @@ def hopper_forward_kernel(
     rounds      most tiles that a block has
     lse_rows    q_len, PACKED the rows of q
     scale_log2  scale of the scores * log2(e)
+    q_scale_ptr ...  of each head; FP8 only (hopper_eight.py): there v_desc is [batch, heads, head_dim, rows]
     OUT_APART   the result has a buffer of its own; else it takes that of the queries, which come later then
     SCHEDULE    who gets which tile (hopper_tiles.py): schedule_ptr is the list of LISTED, or the counter of DRAWN, 0 at the start
     PACKED      hopper_packed.py: sequence i holds the rows cu_q[i] to cu_q[i + 1] of q, cu_k[i] to cu_k[i + 1] of k and v;
@@ -78,10 +80,13 @@ def hopper_forward_kernel(
     """
     q_buffer = gl.allocate_shared_memory(q_desc.dtype, [WARPGROUPS, 1, 1, ROWS, DIMS], q_desc.layout)
     k_ring = gl.allocate_shared_memory(q_desc.dtype, [STAGES, 1, 1, KEYS, DIMS], k_desc.layout)
-    v_ring = gl.allocate_shared_memory(q_desc.dtype, [STAGES, 1, 1, KEYS, DIMS], v_desc.layout)
+    if q_desc.dtype == gl.float8e4nv:  # transposed
+        v_ring = gl.allocate_shared_memory(q_desc.dtype, [STAGES, 1, 1, DIMS, KEYS], v_desc.layout)
+    else:
+        v_ring = gl.allocate_shared_memory(q_desc.dtype, [STAGES, 1, 1, KEYS, DIMS], v_desc.layout)
     o_buffer = q_buffer
     if OUT_APART:
-        o_buffer = gl.allocate_shared_memory(q_desc.dtype, [WARPGROUPS, 1, 1, ROWS, DIMS], o_desc.layout)
+        o_buffer = gl.allocate_shared_memory(o_desc.dtype, [WARPGROUPS, 1, 1, ROWS, DIMS], o_desc.layout)
     q_full = gl.allocate_shared_memory(gl.int64, [WARPGROUPS, 1], mbarrier.MBarrierLayout())
     q_empty = gl.allocate_shared_memory(gl.int64, [WARPGROUPS, 1], mbarrier.MBarrierLayout())
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
@@ -107,7 +112,8 @@ def hopper_forward_kernel(
     sizes = (q_heads, group, q_len, kv_len, q_tiles, tiles, rounds, heads_at_a_time)
     out = (out_ptr, out_row_stride, out_head_stride, head_dim)
     cu = (cu_q_ptr, cu_k_ptr)
-    work = (descriptors, buffers, barriers, draws, sizes, cu, out, schedule_ptr, lse_ptr, lse_rows, scale_log2)
+    scales = (q_scale_ptr, k_scale_ptr, v_scale_ptr)
+    work = (descriptors, buffers, barriers, draws, sizes, cu, out, scales, schedule_ptr, lse_ptr, lse_rows, scale_log2)
     SHAPE: gl.constexpr = (WARPGROUPS, ROWS, KEYS, DIMS, STAGES)
     OPTIONS: gl.constexpr = (CAUSAL, WITH_LSE, OUT_APART, SCHEDULE, PACKED)
     STEPS: gl.constexpr = (OVERLAP, PINNED, PING_PONG)

@@ -47,6 +47,7 @@ PLAIN_TILES = {  # of hopper_plain.py: one group of eight warps
     256: HopperTile(1, 128, 64, 2, False),
 }
 IN_TURN, LISTED, DRAWN = 0, 1, 2  # as in hopper_tiles.py
+EIGHT_TILES = {128: HopperTile(2, 64, 128, 4, True)}  # of FP8
 REGISTERS = {2: (240, 24), 3: (160, 24)}  # consumers -> of a consumer's thread, of the producer's; an SM has 65,536
 
 
@@ -55,6 +56,7 @@ class Work:
     """What is computed: tensors [batch, rows, heads, head_dim], and how they are to be read.
 
     cu       (cu_q, cu_k) of packed sequences, in tensors with a batch of one; else None
+    scales   of FP8 q [batch, q_heads], k and v [batch, kv_heads]; v is then [batch, heads, head_dim, rows], from hopper_fp8.py
     q_len    of the longest sequence, and so kv_len
     """
 
@@ -68,6 +70,7 @@ class Work:
     q_len: int
     kv_len: int
     cu: tuple[Tensor, Tensor] | None = None
+    scales: tuple[Tensor, Tensor, Tensor] | None = None
 
     @property
     def sequences(self) -> int:
@@ -132,7 +135,8 @@ def launch_arguments(
     q, k, v, out, cu = work.q, work.k, work.v, work.out, work.cu
     heads, kv_heads, head_dim = q.shape[2], k.shape[2], q.shape[3]
     dims, rows, tiles = padded(head_dim), tile.rows, work.tiles(tile)
-    described = [_described(x, n, dims) for x, n in ((q, rows), (k, tile.keys), (v, tile.keys), (out, rows))]
+    described = [_described(x, n, dims) for x, n in ((q, rows), (k, tile.keys), (out, rows))]
+    described.insert(2, _described(v, tile.keys, dims) if work.scales is None else _transposed(v, tile.keys, dims))
     sizes = [heads, heads // kv_heads, work.q_len, work.kv_len, -(-work.q_len // tile.queries)]
     scale_log2 = work.scale * math.log2(math.e)
     constants: dict[str, Any] = {"ROWS": rows, "KEYS": tile.keys, "DIMS": dims, "STAGES": tile.stages, "CAUSAL": work.causal}
@@ -149,8 +153,8 @@ def launch_arguments(
         "OVERLAP": steps.overlap, "PINNED": steps.pinned, "PING_PONG": steps.ping_pong,
         "CONSUMER_REGISTERS": consumer, "PRODUCER_REGISTERS": producer, "num_warps": 4,
     }  # fmt: skip
-    numbers = [*sizes, tiles, rounds, at_a_time, q.shape[1]]
-    return [*described, work.lse, schedule, *(cu or (None, None)), *stored, *numbers, scale_log2], constants
+    pointers = [work.lse, schedule, *(cu or (None, None)), *stored, *(work.scales or (None, None, None))]
+    return [*described, *pointers, *sizes, tiles, rounds, at_a_time, q.shape[1], scale_log2], constants
 
 
 def _described(x: Tensor, rows: int, dims: int) -> Any:
@@ -163,11 +167,19 @@ def _described(x: Tensor, rows: int, dims: int) -> Any:
     return TensorDescriptor(x, [x.shape[i] for i in order], [*strides, 1], [1, 1, rows, dims], _layout(rows, dims, x.dtype))
 
 
+def _transposed(v: Tensor, keys: int, dims: int) -> Any:
+    """FP8 values [batch, heads, head_dim, rows], contiguous."""
+    from triton.experimental.gluon.nvidia.hopper import TensorDescriptor
+
+    return TensorDescriptor(v, list(v.shape), list(v.stride()), [1, 1, dims, keys], _layout(dims, keys, v.dtype))
+
+
 @cache
 def _layout(rows: int, dims: int, dtype: torch.dtype) -> Any:
     from triton.experimental.gluon import language as gl
 
-    return gl.NVMMASharedLayout.get_default_for([1, 1, rows, dims], gl.bfloat16 if dtype == torch.bfloat16 else gl.float16)
+    kinds = {torch.bfloat16: gl.bfloat16, torch.float16: gl.float16, torch.float8_e4m3fn: gl.float8e4nv}
+    return gl.NVMMASharedLayout.get_default_for([1, 1, rows, dims], kinds[dtype])
 
 
 def shared_bytes(tile: HopperTile, head_dim: int) -> int:

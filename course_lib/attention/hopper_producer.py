@@ -16,7 +16,7 @@ from .hopper_tiles import DRAWN, is_tile, place_of, tile_number, tiles_of_keys
 @gluon.jit
 def produce(work, SHAPE: gl.constexpr, OPTIONS: gl.constexpr):
     """Load queries, keys and values of all tiles of this block, as fast as the consumers empty the buffers."""
-    _descriptors, _buffers, _barriers, draws, sizes, cu, _out, schedule_ptr, _lse_ptr, _lse_rows, _scale_log2 = work
+    _descriptors, _buffers, _barriers, draws, sizes, cu, _out, _scales, schedule_ptr, _lse_ptr, _lse_rows, _scale_log2 = work
     _q_heads, _group, _q_len, _kv_len, _q_tiles, tiles, rounds, _heads_at_a_time = sizes
     QUERIES: gl.constexpr = SHAPE[0] * SHAPE[1]
     CAUSAL: gl.constexpr = OPTIONS[0]
@@ -52,7 +52,7 @@ def produce(work, SHAPE: gl.constexpr, OPTIONS: gl.constexpr):
 @gluon.jit
 def load_tile(work, number, used, done, SHAPE: gl.constexpr, OPTIONS: gl.constexpr):
     """Everything that one tile of queries needs -> stages used until now"""
-    descriptors, buffers, barriers, _draws, sizes, cu, _out, _schedule_ptr, _lse_ptr, _lse_rows, _scale_log2 = work
+    descriptors, buffers, barriers, _draws, sizes, cu, _out, _scales, _schedule_ptr, _lse_ptr, _lse_rows, _scale_log2 = work
     q_desc, k_desc, v_desc, _o_desc = descriptors
     q_buffer, k_ring, v_ring, _o_buffer = buffers
     q_full, q_empty, full, empty = barriers
@@ -64,6 +64,7 @@ def load_tile(work, number, used, done, SHAPE: gl.constexpr, OPTIONS: gl.constex
     CAUSAL: gl.constexpr = OPTIONS[0]
     SCHEDULE: gl.constexpr = OPTIONS[3]
     PACKED: gl.constexpr = OPTIONS[4]
+    EIGHT: gl.constexpr = k_desc.dtype == gl.float8e4nv
     sequence, head, row = place_of(number, sizes, WARPGROUPS * ROWS, CAUSAL, SCHEDULE)
     sequence, q_first, k_first, q_len, kv_len = bounds(sequence, sizes, cu, PACKED)
     count = tiles_of_keys(row, q_len, kv_len, WARPGROUPS * ROWS, KEYS, CAUSAL)
@@ -82,16 +83,22 @@ def load_tile(work, number, used, done, SHAPE: gl.constexpr, OPTIONS: gl.constex
         stage = used % STAGES
         mbarrier.wait(empty.index(stage), (used // STAGES & 1) ^ 1)
         mbarrier.expect(full.index(stage), k_desc.block_type.nbytes + v_desc.block_type.nbytes)
-        before = [sequence, kv_head, key - KEYS, 0]
+        before = values_at(sequence, kv_head, key - KEYS, EIGHT)
         tma.async_copy_global_to_shared(k_desc, [sequence, kv_head, key, 0], full.index(stage), k_ring.index(stage))
         tma.async_copy_global_to_shared(v_desc, before, full.index(stage), v_ring.index(stage))
         used += 1
     stage = used % STAGES
     mbarrier.wait(empty.index(stage), (used // STAGES & 1) ^ 1)
     mbarrier.expect(full.index(stage), v_desc.block_type.nbytes)
-    last = [sequence, kv_head, k_first + (count - 1) * KEYS, 0]
+    last = values_at(sequence, kv_head, k_first + (count - 1) * KEYS, EIGHT)
     tma.async_copy_global_to_shared(v_desc, last, full.index(stage), v_ring.index(stage))
     return used + 1
+
+
+@gluon.jit
+def values_at(sequence, kv_head, key, EIGHT: gl.constexpr):
+    """Where a tile of values begins. EIGHT: transposed."""
+    return [sequence, kv_head, 0, key] if EIGHT else [sequence, kv_head, key, 0]
 
 
 @gluon.jit

@@ -24,8 +24,9 @@ def mask_scores(scores, row, key, q_len, kv_len, CAUSAL: gl.constexpr):
 
 
 @gluon.jit
-def softmax_step(scores, best, scale_log2, MASKED: gl.constexpr, PINNED: gl.constexpr):
-    """-> weights, rescale (what was summed before counts that many times), best with this tile in it, parts of the rows' sums.
+def softmax_step(scores, best, scale_log2, MASKED: gl.constexpr, PINNED: gl.constexpr, TIMES_LOG2: gl.constexpr = 0):
+    """-> weights * 2 ** TIMES_LOG2, rescale (what was summed before counts that many times), best with this tile in it, parts of
+    the rows' sums of these weights.
 
     best is a raw score; the scale, times log2(e), is folded into the exponent: 2 ** (score * scale - best * scale), one FMA.
     rescale is computed first: its users can then fill the gaps between the exponentials, which the slowest unit computes.
@@ -37,6 +38,8 @@ def softmax_step(scores, best, scale_log2, MASKED: gl.constexpr, PINNED: gl.cons
     rescale = gl.exp2(best * scale_log2 - shift)
     if PINNED:
         rescale = pinned(rescale)
+    if TIMES_LOG2 != 0:
+        shift -= TIMES_LOG2
     weights = gl.exp2(scores * scale_log2 - shift[:, None])
     return weights, rescale, new_best, parts_of_sum(weights)
 
@@ -67,11 +70,14 @@ def no_sums_yet(ROWS: gl.constexpr, KEYS: gl.constexpr, layout: gl.constexpr):
 
 
 @gluon.jit
-def finished(acc, parts, best, scale_log2):
+def finished(acc, parts, best, scale_log2, TIMES_LOG2: gl.constexpr = 0):
     """-> acc divided by the rows' sums, and the natural log-sum-exp of the rows, in the layout of best. No key: 0 and -inf."""
     total = gl.convert_layout(gl.sum(parts, 1), best.type.layout)
     empty = total == 0.0
     total = gl.where(empty, 1.0, total)
     ln2: gl.constexpr = 0.6931471805599453
-    lse = gl.where(empty, float("-inf"), (best * scale_log2 + gl.log2(total)) * ln2)
+    log2 = best * scale_log2 + gl.log2(total)
+    if TIMES_LOG2 != 0:
+        log2 -= TIMES_LOG2
+    lse = gl.where(empty, float("-inf"), log2 * ln2)
     return acc * gl.convert_layout(1.0 / total, gl.SliceLayout(1, acc.type.layout))[:, None], lse

@@ -73,8 +73,12 @@ class Value:
     shape = property(lambda self: list(self.data.shape))
     dtype = property(lambda self: self.data.dtype)
 
-    def to(self, dtype):
-        return Value(self.data.to(_torch_dtype(dtype)), self.layout)
+    def to(self, dtype, bitcast=False):
+        dtype = _torch_dtype(dtype)
+        return Value(self.data.view(dtype) if bitcast else self.data.to(dtype), self.layout)
+
+    def permute(self, order):
+        return Value(self.data.permute(order), ("permuted", self.layout))
 
     def reshape(self, shape):
         return Value(self.data.reshape(shape), ("reshaped", self.layout))
@@ -84,6 +88,8 @@ class Value:
 
 
 def _data(x):
+    if isinstance(x, gl.constexpr):
+        return x.value
     return x.data if isinstance(x, Value) else x
 
 
@@ -91,7 +97,7 @@ def _layout_of(*values):
     return next(x.layout for x in values if isinstance(x, Value))
 
 
-for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "le", "lt", "eq", "ge", "gt", "and"):
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "le", "lt", "eq", "ge", "gt", "and", "rshift"):
 
     def _made(self, other, _name=_name):
         return Value(getattr(self.data, f"__{_name}__")(_data(other)), self.layout)
@@ -198,7 +204,8 @@ class Descriptor:
 def _torch_dtype(dtype):
     if isinstance(dtype, torch.dtype):
         return dtype
-    names = {"fp32": torch.float32, "int32": torch.int32, "int64": torch.int64, "bf16": torch.bfloat16, "fp16": torch.float16}
+    names = {"fp32": torch.float32, "int32": torch.int32, "int64": torch.int64, "bf16": torch.bfloat16, "fp16": torch.float16,
+             "int8": torch.int8}  # fmt: skip
     return names[str(dtype)]
 
 
@@ -282,6 +289,9 @@ def _asm(text, constraints, args, dtype, *, is_pure, pack):
     for pred, kind, number, threads in re.findall(r"(@\w+ )?bar\.(sync|arrive) (\d+), (\d+);", text):
         if not pred:
             _named(kind, int(number), int(threads))
+    if "e4m3x2" in text:  # four float32 to four bytes
+        four = torch.stack([x.data.clamp(-448, 448).to(torch.float8_e4m3fn).view(torch.uint8) for x in args], -1)
+        return Value(four.view(torch.int32).squeeze(-1), args[0].layout)
     if text.startswith("cvt.rn"):  # two float32 to a pair
         kind = torch.bfloat16 if "bf16" in text else torch.float16
         return Value(torch.stack([x.data.to(kind) for x in args], -1).view(torch.int32).squeeze(-1), args[0].layout)
@@ -308,7 +318,7 @@ def _allocate(dtype, shape, layout):
         return MBarriers(shape[0]) if len(shape) == 2 else MBarrier()
     if dtype == gl.int32:
         return Shared(torch.full(shape, -(2**31), dtype=torch.int32))
-    return Shared(torch.full(shape, torch.nan, dtype=dtype))
+    return Shared(torch.full(shape, torch.nan).to(dtype))
 
 
 def _specialize(functions, worker_warps, worker_registers):
@@ -357,7 +367,10 @@ def _pointwise(of_tensors, of_numbers):
 
 
 def _load(pointer, mask=True, other=None):
-    return Number(pointer.data.flatten()[int(pointer.offset)]) if mask else Number(other)
+    if not mask:
+        return Number(other)
+    found = pointer.data.flatten()[int(pointer.offset)].item()
+    return Number(found) if isinstance(found, int) else found
 
 
 def _atomic_add(pointer, value):
@@ -381,11 +394,12 @@ FAKE_GL = types.SimpleNamespace(
     full=lambda shape, value, dtype, layout: Value(torch.full(shape, value, dtype=_torch_dtype(dtype)), layout),
     zeros=lambda shape, dtype, layout: Value(torch.zeros(shape, dtype=_torch_dtype(dtype)), layout),
     arange=lambda start, end, layout: Value(torch.arange(start, end), layout),
-    convert_layout=lambda x, layout: Value(x.data, layout),
+    convert_layout=lambda x, layout, assert_trivial=False: Value(x.data, layout),
     exp2=lambda x: Value(torch.exp2(x.data), x.layout), log2=lambda x: Value(torch.log2(x.data), x.layout),
     where=_pointwise(torch.where, None), maximum=_pointwise(torch.maximum, max), minimum=_pointwise(torch.minimum, min),
     sum=_reduce(lambda data, axis: data.sum(axis)), max=_reduce(lambda data, axis: data.amax(axis)),
     split=lambda x: tuple(Value(half, x.layout) for half in x.data.unbind(-1)), bfloat16=torch.bfloat16, float16=torch.float16,
+    float8e4nv=torch.float8_e4m3fn, int8=torch.int8,
     join=lambda x, y: Value(torch.stack([x.data, y.data], -1), x.layout), barrier=lambda: None, thread_barrier=lambda: None,
 )  # fmt: skip
 FAKES = {

@@ -35,6 +35,8 @@ def attend(q, k, v, *, causal, steps=EVERY_STEP, blocks=2, seed=0, tile=None):
 def run(work, listed, blocks, steps, tile, seed=0):
     args, constants = launch_arguments(work, listed, blocks, steps, tile)
     heads_first = [x.permute(0, 2, 1, 3) for x in (work.q, work.k, work.v, work.out)]
+    if work.scales:
+        heads_first[2] = work.v
     args[:4] = [emulated.Descriptor(x, d.block_shape) for x, d in zip(heads_first, args[:4], strict=True)]
     args = [emulated.Pointer(x) if isinstance(x, torch.Tensor) else x for x in args]
     constants.pop("num_warps")

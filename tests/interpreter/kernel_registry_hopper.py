@@ -6,7 +6,7 @@ import torch
 
 from course_lib.attention.hopper_kernel import hopper_forward_kernel
 from course_lib.attention.hopper_ladder import EVERY_STEP, STEPS, Ladder
-from course_lib.attention.hopper_launch import Work, launch_arguments, tile_for
+from course_lib.attention.hopper_launch import EIGHT_TILES, Work, launch_arguments, tile_for
 from course_lib.attention.hopper_plain import hopper_plain_kernel
 from course_lib.interpreter.compiled import Launch
 
@@ -32,11 +32,24 @@ def hopper(
     return Launch(hopper_forward_kernel if steps.specialised else hopper_plain_kernel, args, options, ("sm_90",))
 
 
+def hopper_fp8(*, causal: bool, listed: bool = False) -> Launch:
+    """The same heads and tokens in e4m3."""
+    q, k = (torch.empty(2, 4111, heads, 128, dtype=torch.float8_e4m3fn, device="meta") for heads in (8, 2))
+    v = torch.empty(2, 2, 128, 4112, dtype=torch.float8_e4m3fn, device="meta")
+    out, lse = torch.empty(q.shape, dtype=torch.bfloat16, device="meta"), torch.empty(2, 8, 4111, device="meta")
+    scales = tuple(torch.empty(2, heads, device="meta") for heads in (8, 2, 2))
+    work = Work(q, k, v, out, lse, causal, 128**-0.5, 4111, 4111, None, scales)
+    table = torch.empty(6, PROCESSORS, dtype=torch.int32, device="meta") if listed else None
+    args, options = launch_arguments(work, table, PROCESSORS, EVERY_STEP, EIGHT_TILES[128])
+    return Launch(hopper_forward_kernel, args, options, ("sm_90",))
+
+
 def launches() -> Iterator[tuple[str, Launch]]:
     """One of each kernel: a compilation takes many seconds. All others: tests/attention/test_hopper_compiles.py."""
     yield "hopper 256 causal", hopper(256, causal=True)
     yield "hopper 64 packed", hopper(64, causal=False, packed=True, drawn=True)
     yield "hopper 128 plain causal", hopper(128, causal=True, steps=Ladder.up_to("plain"))
+    yield "hopper fp8", hopper_fp8(causal=False)
 
 
 def every_variant() -> Iterator[tuple[str, Launch]]:
@@ -52,5 +65,7 @@ def every_variant() -> Iterator[tuple[str, Launch]]:
         for step in STEPS:
             if step != "persistent":  # changes the launch alone
                 yield f"128 up to {step}{' causal' * causal}", hopper(128, causal=causal, steps=Ladder.up_to(step))
+    yield "fp8", hopper_fp8(causal=False)
+    yield "fp8 causal", hopper_fp8(causal=True, listed=True)
     yield "64 plain", hopper(64, causal=False, steps=Ladder.up_to("plain"))
     yield "256 plain causal", hopper(256, causal=True, steps=Ladder.up_to("plain"))
