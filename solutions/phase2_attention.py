@@ -3537,7 +3537,7 @@ def split_decode(q, k_blocks, v_blocks, block_tables, kv_lengths, items, first):
     ### BEGIN SOLUTION
     sequences, q_heads, d = q.shape
     block_size, kv_heads = k_blocks.shape[1:3]
-    group = q_heads // kv_heads
+    group = q_heads // k_blocks.shape[2]
     parts = torch.empty(len(items), group, d, dtype=torch.float32, device=q.device)
     part_lse = torch.empty(len(items), group, dtype=torch.float32, device=q.device)
     out = torch.empty(q.shape, dtype=q.dtype, device=q.device)
@@ -4368,7 +4368,7 @@ print(complaint(PagedKV))
 #
 # <details><summary>Hint: gather in four lines</summary>
 #
-# `token = torch.arange(start, stop)` has a page index and a slot for each token. Indexing a tensor with tensors, `k_pages[page, slot]`, makes a copy, and the table may be an index, too, once it is a tensor.
+# `token = torch.arange(first, last)` has a page index and a slot for each token. Indexing a tensor with tensors, `k_pages[page, slot]`, makes a copy, and the table may be an index, too, once it is a tensor.
 # </details>
 
 # %% grade_id="ex-2-11-b"
