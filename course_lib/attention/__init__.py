@@ -13,7 +13,7 @@ In the order of reading
 
 For Hopper GPUs, in Gluon
   hopper_kernel.py   the essay, shared memory, barriers, the partitions; hopper_producer.py, hopper_consumer.py  what these do
-  hopper_softmax.py, hopper_tiles.py, hopper_packed.py, hopper_weights.py, hopper_order.py  the parts of a consumer; who goes first
+  hopper_softmax.py, hopper_tiles.py, hopper_packed.py, hopper_weights.py, hopper_order.py  parts of a consumer; who is first
   hopper_plain.py    the same without a division of labour; hopper_ladder.py  which steps are taken
   hopper_schedule.py, hopper_draw.py  which block computes which tiles; hopper_launch.py, hopper_forward.py  launch it
   hopper_fp8.py      the same in FP8: scales, a rotation, values transposed; hopper_eight.py  what the kernel does otherwise then
