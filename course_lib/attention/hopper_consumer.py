@@ -11,9 +11,9 @@ from triton.experimental.gluon.language.nvidia.hopper import (
 )
 
 from .hopper_draw import take
-from .hopper_eight import WEIGHTS_LOG2, carry_eight, operand_eight, scales_of, values_of
+from .hopper_eight import WEIGHTS_LOG2, add_values, carry_eight, scales_of, step_eight, values_of
 from .hopper_order import give_turn, meet, wait_for_turn
-from .hopper_packed import begins, bounds, clear_rows, store_rows
+from .hopper_packed import begins, bounds, clear_rows, store_packed
 from .hopper_softmax import finished, mask_scores, no_scores_yet, rescaled, softmax_step
 from .hopper_tiles import DRAWN, is_tile, place_of, tile_number, tiles_of_keys, unmasked_tiles
 from .hopper_weights import behind_loop, carry, operand
@@ -113,17 +113,29 @@ def attend(
     weights = carry_eight(weights) if EIGHT else carry(weights, weights_layout, o_desc.dtype, PAIRS)
 
     for _ in range(1, unmasked):
-        acc, weights, rescale, best, parts = step(
-            queries, k_ring, v_ring, full, empty, used, acc, weights, rescale, best, parts, scale_log2, row, 0, q_len, kv_len,
-            False, CAUSAL, WARPGROUP, SHAPE, STEPS,
-        )  # fmt: skip
+        if EIGHT:
+            acc, weights, rescale, best, parts = step_eight(
+                queries, k_ring, v_ring, full, empty, used, acc, weights, rescale, best, parts, scale_log2, row, 0, q_len, kv_len,
+                False, CAUSAL, WARPGROUP, SHAPE, STEPS,
+            )  # fmt: skip
+        else:
+            acc, weights, best, parts = step(
+                queries, k_ring, v_ring, full, empty, used, acc, weights, best, parts, scale_log2, row, 0, q_len, kv_len,
+                False, CAUSAL, WARPGROUP, SHAPE, STEPS,
+            )  # fmt: skip
         used += 1
     weights = behind_loop(weights, PAIRS or EIGHT)
     for tile in range(gl.maximum(unmasked, 1), count):
-        acc, weights, rescale, best, parts = step(
-            queries, k_ring, v_ring, full, empty, used, acc, weights, rescale, best, parts, scale_log2, row, tile * KEYS, q_len,
-            kv_len, True, CAUSAL, WARPGROUP, SHAPE, STEPS,
-        )  # fmt: skip
+        if EIGHT:
+            acc, weights, rescale, best, parts = step_eight(
+                queries, k_ring, v_ring, full, empty, used, acc, weights, rescale, best, parts, scale_log2, row, tile * KEYS,
+                q_len, kv_len, True, CAUSAL, WARPGROUP, SHAPE, STEPS,
+            )  # fmt: skip
+        else:
+            acc, weights, best, parts = step(
+                queries, k_ring, v_ring, full, empty, used, acc, weights, best, parts, scale_log2, row, tile * KEYS,
+                q_len, kv_len, True, CAUSAL, WARPGROUP, SHAPE, STEPS,
+            )  # fmt: skip
         used += 1
     if OUT_APART:
         mbarrier.arrive(q_empty.index(WARPGROUP), count=1)
@@ -136,10 +148,7 @@ def attend(
         if kv_len < last + KEYS:
             clear_rows(values, kv_len - last, WARPGROUP, SHAPE)
     if EIGHT:
-        nothing = gl.zeros([ROWS, DIMS], gl.float32, acc_layout)
-        part = warpgroup_mma(operand_eight(weights, weights_layout), values, nothing, use_acc=False, is_async=True)
-        part = warpgroup_mma_wait(0, deps=(part,))
-        acc = acc * gl.convert_layout(rescale, gl.SliceLayout(1, acc_layout))[:, None] + part
+        acc = add_values(acc, weights, rescale, values, weights_layout)
     else:
         weights = operand(weights, weights_layout, o_desc.dtype, PAIRS)
         acc = warpgroup_mma(weights, values, acc, is_async=True)
@@ -160,10 +169,7 @@ def attend(
     fence_async_shared()
     meet()
     if PACKED:
-        if row + ROWS <= q_len:
-            tma.async_copy_shared_to_global(o_desc, [place, head, q_first + row, 0], result)
-        else:
-            store_rows(result.reshape([ROWS, DIMS]), out, q_first + row, q_len - row, head, SHAPE)
+        store_packed(o_desc, result, out, place, head, q_first, row, q_len, SHAPE)
     else:
         tma.async_copy_shared_to_global(o_desc, [place, head, row, 0], result)
     if not OUT_APART:
@@ -175,7 +181,7 @@ def attend(
 
 @gluon.jit
 def step(
-    queries, k_ring, v_ring, full, empty, used, acc, weights, rescale, best, parts, scale_log2, row, key, q_len, kv_len,
+    queries, k_ring, v_ring, full, empty, used, acc, weights, best, parts, scale_log2, row, key, q_len, kv_len,
     MASKED: gl.constexpr, CAUSAL: gl.constexpr, WARPGROUP: gl.constexpr, SHAPE: gl.constexpr, STEPS: gl.constexpr,
 ):  # fmt: skip
     """Scores of this tile of keys and values of the one before: two products in flight, and a softmax meanwhile."""
@@ -188,46 +194,31 @@ def step(
     PINNED: gl.constexpr = STEPS[1]
     PING_PONG: gl.constexpr = STEPS[2]
     PAIRS: gl.constexpr = WARPGROUPS == 3
-    EIGHT: gl.constexpr = queries.dtype == gl.float8e4nv
-    TIMES_LOG2: gl.constexpr = WEIGHTS_LOG2 if EIGHT else 0
-    weights_layout: gl.constexpr = gl.DotOperandLayout(0, acc.type.layout, 4 if EIGHT else 2)
+    weights_layout: gl.constexpr = gl.DotOperandLayout(0, acc.type.layout, 2)
+    scores_layout: gl.constexpr = best.type.layout.parent
     stage = used % STAGES
     keys = k_ring.index(stage).reshape([KEYS, DIMS]).permute([1, 0])
-    values = values_of(v_ring, stage, KEYS, DIMS, EIGHT)
-    scores_layout: gl.constexpr = best.type.layout.parent
+    values = v_ring.index(stage).reshape([KEYS, DIMS])
     nothing = gl.zeros([ROWS, KEYS], gl.float32, scores_layout)
     mbarrier.wait(full.index(stage), used // STAGES & 1)
     if PING_PONG:
         wait_for_turn(WARPGROUP)
     scores = warpgroup_mma(queries, keys, nothing, use_acc=False, is_async=True)
-    if EIGHT:  # a sum of this tile alone
-        acc_layout: gl.constexpr = acc.type.layout
-        no_values = gl.zeros([ROWS, DIMS], gl.float32, acc_layout)
-        part = warpgroup_mma(operand_eight(weights, weights_layout), values, no_values, use_acc=False, is_async=True)
-    else:
-        weights = operand(weights, weights_layout, queries.dtype, PAIRS)
-        part = warpgroup_mma(weights, values, acc, is_async=True)
+    weights = operand(weights, weights_layout, queries.dtype, PAIRS)
+    acc = warpgroup_mma(weights, values, acc, is_async=True)
     if PING_PONG:
         give_turn(WARPGROUP, WARPGROUPS)
     if OVERLAP:
         scores = warpgroup_mma_wait(1, deps=(scores,))
     else:
-        scores, part = warpgroup_mma_wait(0, deps=(scores, part))
+        scores, acc, weights = warpgroup_mma_wait(0, deps=(scores, acc, weights))
         mbarrier.arrive(empty.index(stage), count=1)
     if MASKED:
         scores = mask_scores(scores, row, key, q_len, kv_len, CAUSAL)
-    new_weights, new_rescale, best, new_parts = softmax_step(scores, best, scale_log2, MASKED, PINNED, TIMES_LOG2)
-    parts = rescaled(parts, new_rescale) + new_parts
+    new_weights, rescale, best, new_parts = softmax_step(scores, best, scale_log2, MASKED, PINNED)
+    parts = rescaled(parts, rescale) + new_parts
     if OVERLAP:
-        if EIGHT:  # Triton 3.6 waits for no 8-bit values
-            part = warpgroup_mma_wait(0, deps=(part,))
-        else:
-            part, weights = warpgroup_mma_wait(0, deps=(part, weights))
+        acc, weights = warpgroup_mma_wait(0, deps=(acc, weights))
         mbarrier.arrive(empty.index(stage), count=1)
-    if EIGHT:
-        acc = acc * gl.convert_layout(rescale, gl.SliceLayout(1, acc.type.layout))[:, None] + part
-        weights = carry_eight(new_weights)
-    else:
-        acc = part * gl.convert_layout(new_rescale, gl.SliceLayout(1, acc.type.layout))[:, None]
-        weights = carry(new_weights, weights_layout, queries.dtype, PAIRS)
-    return acc, weights, new_rescale, best, parts
+    acc = acc * gl.convert_layout(rescale, gl.SliceLayout(1, acc.type.layout))[:, None]
+    return acc, carry(new_weights, weights_layout, queries.dtype, PAIRS), best, parts

@@ -11,6 +11,10 @@ Range    e4m3 has its smallest steps below 2**-6. Weights are at most 1, so they
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier, warpgroup_mma, warpgroup_mma_wait
+
+from .hopper_order import give_turn, wait_for_turn
+from .hopper_softmax import mask_scores, rescaled, softmax_step
 
 WEIGHTS_LOG2 = gl.constexpr(8)
 
@@ -54,3 +58,58 @@ def scales_of(scales, sequence, head, sizes, scale_log2):
     kv = sequence * (q_heads // group) + head // group
     scale_log2 = scale_log2 * gl.load(q_scale_ptr + sequence * q_heads + head) * gl.load(k_scale_ptr + kv)
     return scale_log2, gl.load(v_scale_ptr + kv)
+
+
+@gluon.jit
+def add_values(acc, weights, rescale, values, layout: gl.constexpr):
+    """The accumulator, brought up to date, and the product of the last tile."""
+    acc_layout: gl.constexpr = acc.type.layout
+    nothing = gl.zeros(acc.shape, gl.float32, acc_layout)
+    part = warpgroup_mma(operand_eight(weights, layout), values, nothing, use_acc=False, is_async=True)
+    part = warpgroup_mma_wait(0, deps=(part,))
+    return acc * gl.convert_layout(rescale, gl.SliceLayout(1, acc_layout))[:, None] + part
+
+
+@gluon.jit
+def step_eight(
+    queries, k_ring, v_ring, full, empty, used, acc, weights, rescale, best, parts, scale_log2, row, key, q_len, kv_len,
+    MASKED: gl.constexpr, CAUSAL: gl.constexpr, WARPGROUP: gl.constexpr, SHAPE: gl.constexpr, STEPS: gl.constexpr,
+):  # fmt: skip
+    """`step` of hopper_consumer.py. `rescale` is that of the tile before: it belongs to what was summed before its values."""
+    WARPGROUPS: gl.constexpr = SHAPE[0]
+    ROWS: gl.constexpr = SHAPE[1]
+    KEYS: gl.constexpr = SHAPE[2]
+    DIMS: gl.constexpr = SHAPE[3]
+    STAGES: gl.constexpr = SHAPE[4]
+    OVERLAP: gl.constexpr = STEPS[0]
+    PINNED: gl.constexpr = STEPS[1]
+    PING_PONG: gl.constexpr = STEPS[2]
+    acc_layout: gl.constexpr = acc.type.layout
+    weights_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 4)
+    scores_layout: gl.constexpr = best.type.layout.parent
+    stage = used % STAGES
+    keys = k_ring.index(stage).reshape([KEYS, DIMS]).permute([1, 0])
+    values = values_of(v_ring, stage, KEYS, DIMS, True)
+    nothing = gl.zeros([ROWS, KEYS], gl.float32, scores_layout)
+    no_values = gl.zeros([ROWS, DIMS], gl.float32, acc_layout)
+    mbarrier.wait(full.index(stage), used // STAGES & 1)
+    if PING_PONG:
+        wait_for_turn(WARPGROUP)
+    scores = warpgroup_mma(queries, keys, nothing, use_acc=False, is_async=True)
+    part = warpgroup_mma(operand_eight(weights, weights_layout), values, no_values, use_acc=False, is_async=True)
+    if PING_PONG:
+        give_turn(WARPGROUP, WARPGROUPS)
+    if OVERLAP:
+        scores = warpgroup_mma_wait(1, deps=(scores,))
+    else:
+        scores, part = warpgroup_mma_wait(0, deps=(scores, part))
+        mbarrier.arrive(empty.index(stage), count=1)
+    if MASKED:
+        scores = mask_scores(scores, row, key, q_len, kv_len, CAUSAL)
+    new_weights, new_rescale, best, new_parts = softmax_step(scores, best, scale_log2, MASKED, PINNED, WEIGHTS_LOG2)
+    parts = rescaled(parts, new_rescale) + new_parts
+    if OVERLAP:
+        part = warpgroup_mma_wait(0, deps=(part,))  # not the weights: Triton 3.6 waits for no 8-bit values
+        mbarrier.arrive(empty.index(stage), count=1)
+    acc = acc * gl.convert_layout(rescale, gl.SliceLayout(1, acc_layout))[:, None] + part
+    return acc, carry_eight(new_weights), new_rescale, best, parts

@@ -8,7 +8,7 @@ For the copy engine a packed tensor is one sequence, and it neither stops at the
 
 from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
-from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared
+from triton.experimental.gluon.language.nvidia.hopper import fence_async_shared, tma
 
 from .hopper_order import bar
 from .hopper_tiles import is_tile, place_of
@@ -72,3 +72,14 @@ def store_rows(result, out, first, live, head, SHAPE: gl.constexpr):
     offsets = (first + rows).to(gl.int64)[:, None] * row_stride + dims[None, :]
     start = out_ptr + head.to(gl.int64) * head_stride
     gl.store(start + offsets, result.load(layout), mask=(rows < live)[:, None] & (dims < head_dim)[None, :])
+
+
+@gluon.jit
+def store_packed(o_desc, result, out, place, head, q_first, row, q_len, SHAPE: gl.constexpr):
+    """A result in shared memory to its rows: by TMA where all of them are the sequence's own."""
+    ROWS: gl.constexpr = SHAPE[1]
+    DIMS: gl.constexpr = SHAPE[3]
+    if row + ROWS <= q_len:
+        tma.async_copy_shared_to_global(o_desc, [place, head, q_first + row, 0], result)
+    else:
+        store_rows(result.reshape([ROWS, DIMS]), out, q_first + row, q_len - row, head, SHAPE)
