@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .style import COLOURS, GREY, show
+from .style import GREY, MORE_COLOURS, show
 
-MORE_COLOURS = (*COLOURS, "#b0306a", "#2a8c8c", "#5b5b5b")
 LIGHTER = 0.55  # of every other item, so that neighbours are told apart
 
 

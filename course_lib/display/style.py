@@ -3,6 +3,7 @@
 from typing import Any
 
 COLOURS = ("#1f6fb2", "#c2571a", "#2e7d32", "#7b3fa0", "#8a6d00")
+MORE_COLOURS = (*COLOURS, "#b0306a", "#2a8c8c", "#5b5b5b")  # where five do not go round
 GREY = "#6b7280"
 
 

@@ -74,7 +74,7 @@ def check(sizes, causal, dtype=torch.bfloat16, **more):
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("step", STEPS)
 def test_every_step_of_the_ladder_is_attention(step, causal):
-    check((2, 300, 391, 2, 1, 128), causal, steps=Ladder.up_to(step), seed=hash(step) % 100)
+    check((2, 300, 391, 2, 1, 128), causal, steps=Ladder.up_to(step), seed=STEPS.index(step))
 
 
 @pytest.mark.parametrize(("q_len", "kv_len"), [(1, 1), (128, 128), (129, 512), (256, 130), (300, 40), (65, 383), (257, 1)])

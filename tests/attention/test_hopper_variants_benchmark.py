@@ -22,4 +22,4 @@ def test_each_order_is_called_with_its_own_size_of_l2_and_all_else_with_the_usua
         for name in names:
             calls[name]()
         assert seen == [wanted[name] for name in names]
-    assert hopper_schedule.L2_BYTES_FOR_KV // 2**20 == usual
+    assert usual == hopper_schedule.L2_BYTES_FOR_KV // 2**20

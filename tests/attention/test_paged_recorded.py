@@ -25,7 +25,7 @@ def test_from_8_to_256_tokens_a_block_time_hardly_moves_and_waste_grows_with_the
     assert waste[256] > 2 * (rate[256] - 1)
 
 
-def test_blocks_beside_16_bytes_are_read_at_a_fifth_of_the_rate_and_at_16_bytes_beside_a_line_not_at_all_of_it():
+def test_blocks_beside_16_bytes_are_read_at_a_fifth_of_the_rate_and_those_beside_a_line_at_four_fifths():
     rate = {row["offset_bytes"]: row["ratio"] for row in ROWS if "bytes later" in row["case"]}
     assert set(rate) == {2, 8, 16, 64}
     assert rate[2] < 0.3  # loads of 2 bytes in place of 16, as the compiler says

@@ -37,7 +37,6 @@ NO_KEY = "The first rows see no key at all. What is -inf - (-inf), and what is a
 NOT_INFINITE = "Rows that see no key got something. A mask that is a number, however low, is that row's largest: weight 1."
 LOW = "The scores are very low here. Was something in the row higher: a mask other than -inf, a maximum that began at a number?"
 NO_NUMBER = "Was this row stored? And can an exponential overflow? inf / inf is NaN."
-UNSTORED = "Which rows does each program store, and how many programs are there?"
 
 
 def _check(case: Case, output: Any) -> Mistake | None:
