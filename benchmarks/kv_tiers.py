@@ -4,8 +4,9 @@ Tables   a walk through block tables of one level and of two (leaves of 256 entr
          cold L2: as many bytes as K of a decode step of 8 KV heads of 128 in bf16, blocks of 16. Then one program alone, which
          waits for each block before it asks for the next: the latency of a look-up.
 Host     a prefix of Llama-3-8B's shape (131,072 bytes a token in bf16) comes back into its blocks, against a prefill of as many
-         tokens by the course's decoder with random weights: the library's HostCopies, block by block from pageable memory; pinned
-         memory, block by block; and pinned memory in one piece, scattered into the blocks by one indexed copy for each tensor.
+         tokens by the course's decoder with random weights. Four ways: the library's, HostCopies, which gets all blocks at once;
+         block by block, an indexed copy for each tensor of each block, from pageable memory and from pinned; and one piece of
+         pinned memory that lies tensor by tensor, scattered by one indexed copy for each. And the way out by HostCopies.
 """
 
 import statistics
@@ -16,10 +17,12 @@ from typing import Any
 import torch
 
 from ._result import write_result
+from .kv_host_ways import fill, reloads, saves
 
 SOURCES = (
-    "benchmarks/kv_tiers.py", "course_lib/kvcache/host_copies.py", "course_lib/kvcache/storage.py",
-    "course_lib/kvcache/two_level.py",
+    "benchmarks/kv_tiers.py", "benchmarks/kv_host_ways.py",
+    "course_lib/kvcache/copy_batches.py", "course_lib/kvcache/host_copies.py",
+    "course_lib/kvcache/host_slots.py", "course_lib/kvcache/storage.py", "course_lib/kvcache/two_level.py",
     "course_lib/model/attend.py", "course_lib/model/attention.py", "course_lib/model/cache.py", "course_lib/model/decoder.py",
     "course_lib/model/layers.py", "course_lib/model/presets.py", "course_lib/model/rope.py", "course_lib/timing/events.py",
     "course_lib/timing/flush.py", "course_lib/workloads/table_walk.py", "course_lib/workloads/table_walk_kernel.py",
@@ -144,62 +147,23 @@ def prefill_call(name: str, most_tokens: int, device: str = "cuda") -> Callable[
 
 
 def host_rows(tokens: Sequence[int], prefill: Callable[[int], Callable[[], Any]], storage: Any) -> list[dict[str, Any]]:
-    """Milliseconds until a prefix's keys and values are in their blocks: each reload against the prefill."""
+    """Milliseconds until a prefix's keys and values are in their blocks, or out of them: each way against the prefill."""
     found = []
     fill(storage)
     for count in tokens:
         again = prefill(count)
-        calls = {"recompute": again, **reloads(storage, count // BLOCK_SIZE)}
+        back, out = reloads(storage, count // BLOCK_SIZE), saves(storage, count // BLOCK_SIZE)
+        calls = {"recompute": again}
+        calls |= {f"{count} tokens back from the host, {name}": call for name, call in back.items()}
+        calls |= {f"{count} tokens out to the host, {name}": call for name, call in out.items()}
         seconds = waited(calls)
         for name in list(calls)[1:]:
             ours, peer = ([s * 1e3 for s in seconds[one]] for one in (name, "recompute"))
-            found.append(row(f"{count} tokens back from the host, {name}", "ms", ours, peer, "prefill of as many tokens"))
-        del again, calls
+            found.append(row(name, "ms", ours, peer, "prefill of as many tokens"))
+        del again, calls, back, out
         if storage.device.type == "cuda":
             torch.cuda.empty_cache()
     return found
-
-
-def fill(storage: Any) -> None:
-    """Random numbers in every block."""
-    for part in (part for layer in storage.tensors for part in layer):
-        part.normal_()
-
-
-def reloads(storage: Any, blocks: int) -> dict[str, Callable[[], None]]:
-    """Three ways to the same contents in the last `blocks` blocks of the storage, in reverse order; host copies are made here."""
-    from course_lib.kvcache import HostCopies
-
-    copies = HostCopies(storage)
-    into = list(range(storage.num_blocks))[::-1][:blocks]
-    pageable = [copies.copy_out(block) for block in into]
-    pinned = [_pinned(content, storage) for content in pageable]
-    parts = [part for layer in storage.tensors for part in layer]
-    # one piece: [tensors, blocks, values], so that each tensor's share lies together
-    whole = _pinned(torch.stack(pageable).view(blocks, len(parts), -1).transpose(0, 1).contiguous(), storage)
-    where = torch.tensor(into, device=storage.device)
-
-    def block_by_block(contents: list[torch.Tensor]) -> Callable[[], None]:
-        def call() -> None:
-            for content, block in zip(contents, into, strict=True):
-                copies.copy_in(content, block)
-
-        return call
-
-    def at_once() -> None:
-        moved = whole.to(storage.device, non_blocking=True)
-        for part, piece in zip(parts, moved, strict=True):
-            part[where] = piece.view(blocks, *part.shape[1:])
-
-    return {
-        "block by block": block_by_block(pageable),
-        "block by block, pinned": block_by_block(pinned),
-        "in one piece, pinned": at_once,
-    }
-
-
-def _pinned(content: torch.Tensor, storage: Any) -> torch.Tensor:
-    return content.pin_memory() if storage.device.type == "cuda" else content.clone()
 
 
 def waited(calls: dict[str, Callable[[], Any]], rounds: int = ROUNDS) -> dict[str, list[float]]:

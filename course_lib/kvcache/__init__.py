@@ -11,7 +11,7 @@ Each can be used without those below it. Only KVStorage holds tensors; the other
 Over the same pool, in files of their own
   radix_tree.py      prefixes as a tree, with locks (`RadixTree`)
   host_tier.py       evicted blocks in host memory and back, for the tree; tiered_cache.py the same for `PrefixCache`
-  host_copies.py     the tensors of a block, to host memory and back
+  host_copies.py     the tensors of blocks, to host memory and back, in batches (copy_batches.py; memory: host_slots.py)
   swap.py            preemption by swap or recompute; swap_cost.py says which is quicker
   ring.py            a sliding window with sinks in a fixed number of blocks (`RingCache`)
   two_level.py       block tables in two levels; double_buffer.py  tables that change while a step reads them

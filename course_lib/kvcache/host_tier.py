@@ -11,36 +11,16 @@ Budget   `budget_blocks`. When it is full, the least recently used goes (policy 
 
 import heapq
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from .copy_batches import CopyIn, CopyOut, Leaving, copy_all_in, copy_all_out
 from .errors import KVCacheError
+from .host_place import HostStatistics, Place
 from .prefix_names import Salt
 from .radix_node import Lock, Page, pages_of
 from .radix_tree import RadixTree
 
 POLICIES = ("lru", "lfu")
-
-
-@dataclass(eq=False, slots=True)
-class Place:
-    """One page behind those that lead to it; with or without content."""
-
-    parent: "Place | None" = field(repr=False)  # None: the root, or no longer under it
-    page: Page
-    content: Any = field(default=None, repr=False)
-    kept: bool = False
-    uses: int = 0
-    rank: tuple[int, int] = (0, 0)  # the smallest goes first
-    children: dict[Page, "Place"] = field(default_factory=dict, repr=False)
-
-
-@dataclass(slots=True)
-class HostStatistics:
-    copied_out_blocks: int = 0
-    copied_in_blocks: int = 0
-    spared_copies: int = 0  # evicted from the device while the host had it already
-    dropped_blocks: int = 0  # left the host for good
 
 
 class HostTier:
@@ -78,6 +58,23 @@ class HostTier:
         self._use(place)
         while self._kept > self.budget_blocks:
             self._drop(self._next_victim(spare=place))
+
+    def keep_all(self, evicted: Sequence[tuple[Sequence[Page], int]], copy_out: CopyOut) -> None:
+        """`keep` for each (path, block). What is not here yet is copied as one batch first; when that fails, nothing changes."""
+        possible = self.budget_blocks and all(path for path, _ in evicted)
+        places = [self._find(path) or self._make(path) for path, _ in evicted] if possible else []
+
+        def one(block: int) -> Any:  # alone, when the host had it until this very batch pushed it out
+            return contents.pop(block) if block in contents else copy_all_out(copy_out, [block])[0]
+
+        try:
+            wanted = [block for place, (_, block) in zip(places, evicted, strict=False) if not place.kept]
+            contents = dict(zip(wanted, copy_all_out(copy_out, wanted), strict=True))
+            for path, block in evicted:
+                self.keep(path, lambda block=block: one(block))
+        finally:
+            for place in places:
+                place.prune()
 
     def run(self, pages: Sequence[Page], start: int) -> list[Place]:
         """The places of pages[start], pages[start + 1], ... as far as the host has them without a gap. Marks nothing."""
@@ -155,10 +152,7 @@ class HostTier:
         place.content, place.kept, place.uses = None, False, 0
         self._kept -= 1
         self.statistics.dropped_blocks += 1
-        while place.parent is not None and not place.kept and not place.children:
-            above, place.parent = place.parent, None
-            del above.children[place.page]
-            place = above
+        place.prune()
 
 
 class Found(NamedTuple):
@@ -169,16 +163,18 @@ class Found(NamedTuple):
 
 
 class TieredPrefixes:
-    """A radix tree on the device over a host tier. copy_out(block) -> content, copy_in(content, block) move the KV itself."""
+    """A radix tree on the device over a host tier. copy_out and copy_in move the KV itself (copy_batches.py, host_copies.py)."""
 
-    def __init__(
-        self, tree: RadixTree, host: HostTier, copy_out: Callable[[int], Any], copy_in: Callable[[Any, int], None]
-    ) -> None:
+    def __init__(self, tree: RadixTree, host: HostTier, copy_out: CopyOut, copy_in: CopyIn) -> None:
         self.tree, self.host, self.copy_out, self.copy_in = tree, host, copy_out, copy_in
 
     def evict(self, pages: int) -> list[int]:
-        """As RadixTree.evict; the content goes to the host first."""
-        return self.tree.evict(pages, lambda path, block: self.host.keep(path, lambda: self.copy_out(block)))
+        """As RadixTree.evict; the content goes to the host before this returns."""
+        leaving = Leaving(self.host)
+        try:
+            return self.tree.evict(pages, lambda path, block: leaving.add(path, block, self.copy_out))
+        finally:
+            leaving.flush(self.copy_out)
 
     def lock(self, tokens: Sequence[int], salt: Salt = "") -> Found:
         """Pin the longest prefix that device and host have between them; pages of the host are brought back as far as room is.
@@ -195,8 +191,7 @@ class TieredPrefixes:
             places = self.host.run(pages, here)[: tree.pool.num_available]  # what was evicted may have pushed some of them out
             blocks = tree.pool.allocate(len(places))
             try:
-                for place, block in zip(places, blocks, strict=True):
-                    self.copy_in(self.host.take(place), block)
+                copy_all_in(self.copy_in, [self.host.take(place) for place in places], blocks)
                 tree.insert(tokens[: (here + len(blocks)) * tree.pool.block_size], pin.blocks + blocks, salt)
             finally:
                 tree.pool.release(blocks)  # the tree holds its own reference, or the copy failed

@@ -28,10 +28,12 @@ class PrefixCache:
         """on_evict is called with each entry before it is forgotten: the last moment to copy its block elsewhere.
 
         It may look, match and release, and may not evict or allocate; what it raises ends the eviction between two blocks.
+        `after_evict` is called at the end of each eviction, under the same rules: the evicted blocks are as they were, still.
         """
         if pool.evict is not None:
             raise KVCacheError("the pool has a cache that names its blocks already; use one for each pool")
         self.pool, self.hash_function, self.on_evict = pool, hash_function, on_evict
+        self.after_evict: Callable[[], None] | None = None
         self.stats = PrefixStats()
         self._roots: dict[Salt, Entry] = {}
         self._by_name: dict[bytes, list[Entry]] = {}  # more than one in a list only where the hash collides
@@ -107,8 +109,12 @@ class PrefixCache:
                     evicted.append(entry.block)
                 entry = None if entry.block == top else entry.parent
         finally:
-            self._evicting = False
-            self.stats.evicted_blocks += len(evicted)
+            try:
+                if self.after_evict is not None:
+                    self.after_evict()
+            finally:
+                self._evicting = False
+                self.stats.evicted_blocks += len(evicted)
         return evicted
 
     def compact(self, n: int | None = None) -> Compaction:

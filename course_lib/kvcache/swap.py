@@ -11,6 +11,7 @@ Source   Kwon et al., arXiv 2309.06180, section 4.5.
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .copy_batches import CopyIn, CopyOut, copy_all_in, copy_all_out
 from .errors import KVCacheError, OutOfBlocks, SequenceExists, UnknownSequence
 
 if TYPE_CHECKING:
@@ -18,11 +19,9 @@ if TYPE_CHECKING:
 
 
 class SwapSpace:
-    """Host memory for the blocks of preempted sequences. copy_out(block) -> content, copy_in(content, block) move the KV."""
+    """Host memory for the blocks of preempted sequences. copy_out and copy_in move the KV (copy_batches.py)."""
 
-    def __init__(
-        self, pool: "BlockPool", budget_blocks: int, copy_out: Callable[[int], Any], copy_in: Callable[[Any, int], None]
-    ) -> None:
+    def __init__(self, pool: "BlockPool", budget_blocks: int, copy_out: CopyOut, copy_in: CopyIn) -> None:
         if budget_blocks < 0:
             raise KVCacheError(f"a swap space of {budget_blocks} blocks; use 0 or more")
         self.pool, self.budget_blocks = pool, budget_blocks
@@ -39,7 +38,7 @@ class SwapSpace:
         _may_preempt(seq, self._content, blocks, tokens, self.pool)
         if len(blocks) > self.num_free:
             raise OutOfBlocks(len(blocks), self.num_free, 0, self.budget_blocks)
-        content = [self._copy_out(block) for block in blocks]
+        content = copy_all_out(self._copy_out, blocks)
         self.pool.release(blocks)
         self._content[seq] = content
 
@@ -48,8 +47,7 @@ class SwapSpace:
         content = _waiting(seq, self._content)
         blocks = self.pool.allocate(len(content))
         try:
-            for part, block in zip(content, blocks, strict=True):
-                self._copy_in(part, block)
+            copy_all_in(self._copy_in, content, blocks)
         except BaseException:
             self.pool.release(blocks)
             raise

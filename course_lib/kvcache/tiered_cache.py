@@ -1,12 +1,14 @@
 """The host tier under a PrefixCache: what `allocate` evicts is copied to the host first, and `match` brings it back.
 
 Same as TieredPrefixes of host_tier.py, which serves the radix tree. Here eviction happens inside `pool.allocate`, so the copy
-hangs on the cache's `on_evict`, and whoever matched holds a reference to each block, as after PrefixCache.match.
+hangs on the cache's `on_evict` and `after_evict`; and whoever matched holds a reference to each block, as after
+PrefixCache.match.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
+from .copy_batches import CopyIn, CopyOut, Leaving, copy_all_in
 from .errors import KVCacheError
 from .host_tier import HostTier
 from .prefix_cache import PrefixCache
@@ -24,15 +26,14 @@ class TieredMatch(NamedTuple):
 
 
 class TieredPrefixCache:
-    """copy_out(block) -> content, copy_in(content, block) move the KV itself (host_copies.py)."""
+    """copy_out and copy_in move the KV itself (copy_batches.py, host_copies.py)."""
 
-    def __init__(
-        self, cache: PrefixCache, host: HostTier, copy_out: Callable[[int], Any], copy_in: Callable[[Any, int], None]
-    ) -> None:
-        if cache.on_evict is not None:
+    def __init__(self, cache: PrefixCache, host: HostTier, copy_out: CopyOut, copy_in: CopyIn) -> None:
+        if cache.on_evict is not None or cache.after_evict is not None:
             raise KVCacheError("the cache calls somebody else on eviction already; give the host tier a cache of its own")
         self.cache, self.host, self._copy_out, self._copy_in = cache, host, copy_out, copy_in
-        cache.on_evict = self._save
+        self._leaving = Leaving(host)
+        cache.on_evict, cache.after_evict = self._save, self._saved
 
     def match(self, tokens: Sequence[int], salt: Salt = "") -> TieredMatch:
         """The longest beginning that device and host have between them, one token at least left out.
@@ -50,8 +51,7 @@ class TieredPrefixCache:
             pool.release(new[len(places) :])
             new = new[: len(places)]
             blocks = blocks + new
-            for place, block in zip(places, new, strict=True):
-                self._copy_in(self.host.take(place), block)
+            copy_all_in(self._copy_in, [self.host.take(place) for place in places], new)
             cache.insert(tokens[: len(blocks) * pool.block_size], blocks, salt)
         except BaseException:
             pool.release(blocks)
@@ -59,4 +59,7 @@ class TieredPrefixCache:
         return TieredMatch(blocks, len(blocks) * pool.block_size, len(new) * pool.block_size)
 
     def _save(self, entry: Entry) -> None:
-        self.host.keep(salted(entry.pages(), entry.salt), lambda: self._copy_out(entry.block))
+        self._leaving.add(salted(entry.pages(), entry.salt), entry.block, self._copy_out)
+
+    def _saved(self) -> None:
+        self._leaving.flush(self._copy_out)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from benchmarks import kv_tiers as bench
-from course_lib.kvcache import KVStorage
+from course_lib.kvcache import HostCopies, KVStorage
 from course_lib.workloads.table_walk import table_walk
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +40,15 @@ def test_every_way_back_writes_what_was_there_and_nothing_else(storage):
                 assert (part[:2] == 7.0).all(), name
 
 
+def test_the_way_out_takes_the_blocks_that_the_ways_back_bring(storage, monkeypatch):
+    saved, copy_out = [], HostCopies.copy_out
+    monkeypatch.setattr(HostCopies, "copy_out", lambda copies, blocks: saved.append(blocks) or copy_out(copies, blocks))
+    (call,) = bench.saves(storage, 4).values()
+    call()
+    call()
+    assert saved == [[5, 4, 3, 2]] * 2
+
+
 def test_rows_of_the_host_and_a_prefill_that_fills_a_cache(storage, monkeypatch):
     monkeypatch.setattr(bench, "BLOCK_SIZE", 4)
     monkeypatch.setattr(bench, "ROUNDS", 2)
@@ -49,7 +58,8 @@ def test_rows_of_the_host_and_a_prefill_that_fills_a_cache(storage, monkeypatch)
     assert first.shape == (1, 1, 4096)
     assert torch.equal(again(), first)  # a second time from an empty cache
     rows = bench.host_rows((8, 16), prefill, storage)
-    assert len(rows) == 6
+    assert len(rows) == len({row["case"] for row in rows}) == 2 * (4 + 1)
+    assert sum("by HostCopies" in row["case"] for row in rows) == 4
     assert {row["unit"] for row in rows} == {"ms"}
     assert all(row["ratio"] == pytest.approx(row["ours"] / row["peer"]) for row in rows)
 

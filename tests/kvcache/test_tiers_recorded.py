@@ -23,3 +23,12 @@ def test_a_prefix_from_the_host_comes_back_faster_than_it_is_computed_only_in_la
     whole, pinned, pageable = (ROWS[f"{tokens} tokens back from the host, {way}"] for way in ways)
     assert whole["ratio"] < 0.2
     assert 1 < pinned["ratio"] < pageable["ratio"]
+
+
+@pytest.mark.parametrize("tokens", [256, 1024, 4096, 16384])
+def test_the_library_brings_a_prefix_back_and_saves_it_in_a_small_part_of_its_prefill(tokens):
+    back, out = (f"{tokens} tokens {way} the host, all blocks at once by HostCopies" for way in ("back from", "out to"))
+    if back not in ROWS:
+        pytest.skip("not measured yet: python -m benchmarks.kv_tiers, on an H200")
+    assert ROWS[back]["paired_ratio"] < 0.25
+    assert ROWS[out]["paired_ratio"] < 0.25
