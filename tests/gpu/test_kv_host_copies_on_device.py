@@ -58,7 +58,7 @@ def test_an_evicted_prefix_comes_back_from_the_host():
         assert torch.equal(block_of(storage, block), expected)
 
 
-SIDE = 1 << 26  # cycles: a few hundredths of a second, in which the host is far ahead of the device
+CYCLES = 1 << 26  # a few hundredths of a second, in which the host is far ahead of the device
 
 
 def numbered_storage(blocks):
@@ -110,14 +110,14 @@ def test_copies_wait_for_what_is_queued_and_are_over_when_they_are_back(stream):
     with torch.cuda.stream(torch.cuda.default_stream() if stream == "default" else torch.cuda.Stream()):
         for turn in range(4):
             first = 1000.0 * (turn + 1)
-            torch.cuda._sleep(SIDE)
+            torch.cuda._sleep(CYCLES)
             number(storage, first)
             contents = copies.copy_out(blocks)
             with torch.cuda.stream(other):  # which waits for nobody
                 poison(storage)
             assert all(holds(content, first + block) for content, block in zip(contents, blocks, strict=True))
             torch.cuda.current_stream().wait_stream(other)
-            torch.cuda._sleep(SIDE)
+            torch.cuda._sleep(CYCLES)
             copies.copy_in(contents, [block + 32 for block in blocks])
             for content in contents:
                 content.fill_(-1.0)
