@@ -72,7 +72,6 @@ def variants() -> list[Variant]:
     bf16, fp16, both = torch.bfloat16, torch.float16, (False, True)
     made = [Variant(128, bf16, causal, steps, causal and steps.balanced) for causal in both for steps in rungs().values()]
     made += [Variant(d, bf16, causal, listed=causal) for d in (64, 256) for causal in both]
-    made += [Variant(128, bf16, True, Ladder(drawn=True), True)]
     made += [
         Variant(d, bf16, causal, listed=causal, tile=tile)
         for d, tiles in OTHER_TILES.items() for tile in tiles.values() for causal in both
@@ -85,11 +84,12 @@ def variants() -> list[Variant]:
     made += [
         Variant(*kind, causal, EVERY_STEP, listed, True) for kind in kinds for causal in both for listed in {False, causal}
     ]  # fmt: skip
+    dealt = Ladder(persistent=False, balanced=False)
     made += [
-        Variant(d, bf16, causal, Ladder(drawn=drawn), drawn, lse, True)
-        for d in (64, 128, 256) for causal in both for lse, drawn in ((False, False), (False, True), (True, True))
+        Variant(d, bf16, causal, steps, steps.balanced, lse, True)
+        for d in (64, 128, 256) for causal in both for steps, lse in ((EVERY_STEP, False), (EVERY_STEP, True), (dealt, True))
     ]  # fmt: skip
-    made += [Variant(128, fp16, False, Ladder(drawn=drawn), drawn, True, True) for drawn in both]
+    made += [Variant(128, fp16, False, steps, steps.balanced, True, True) for steps in (EVERY_STEP, dealt)]
     return list(dict.fromkeys(made))
 
 

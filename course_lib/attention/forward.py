@@ -81,7 +81,7 @@ def flash_attention_packed(
     scale = check_scale(scale, q.shape[-1])
     asked, impl = impl, check_impl(impl, q, k, v, also=("hopper",))
     asked_freely = asked == "auto" and impl == "triton" and tile is None
-    if asked_freely and _hopper_is_faster(q, k, v, out, max_q, max_k, causal, packed=True):
+    if asked_freely and _hopper_is_faster(q, k, v, out, max_q, max_k, causal):
         impl = "hopper"
     if impl == "hopper":
         from .hopper_forward import hopper_attention_packed
@@ -117,13 +117,13 @@ def _no_tile(tile: Tile | None) -> None:
 
 
 def _hopper_is_faster(
-    q: Tensor, k: Tensor, v: Tensor, out: Tensor | None, q_len: int, kv_len: int, causal: bool, *, packed: bool = False
+    q: Tensor, k: Tensor, v: Tensor, out: Tensor | None, q_len: int, kv_len: int, causal: bool
 ) -> bool:
     if not q.is_cuda or capability_of(q) != (9, 0):
         return False
     from .hopper_forward import is_faster
 
-    return is_faster(q, k, v, out, q_len, kv_len, causal, packed=packed)
+    return is_faster(q, k, v, out, q_len, kv_len, causal)
 
 
 def _nothing_to_see(k: Tensor, out: Tensor, lse: Tensor | None) -> bool:

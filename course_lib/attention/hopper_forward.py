@@ -112,15 +112,13 @@ def check_hopper(q: Tensor, k: Tensor, v: Tensor) -> None:
         )
 
 
-def is_faster(
-    q: Tensor, k: Tensor, v: Tensor, out: Tensor | None, q_len: int, kv_len: int, causal: bool, *, packed: bool = False
-) -> bool:
+def is_faster(q: Tensor, k: Tensor, v: Tensor, out: Tensor | None, q_len: int, kv_len: int, causal: bool) -> bool:
     """Whether "auto" takes this kernel on a Hopper GPU: where it can run, and was measured to be faster than the Triton kernel
     (benchmarks/hopper_ladder.py)."""
     tensors = (q, k, v) if out is None else (q, k, v, out)
     if q_len < LEAST_QUERIES or q.shape[-1] not in FASTER:
         return False
-    if q.shape[-1] == 64 and (packed or (not causal and kv_len > LONG_KEYS)):
+    if q.shape[-1] == 64 and not causal and kv_len > LONG_KEYS:
         return False
     return all(map(describable, tensors))
 

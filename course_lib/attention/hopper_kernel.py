@@ -31,7 +31,7 @@ For 64 queries and 128 keys of 128 dimensions the two products take 1024 cycles 
 5 persistent    One block for each SM, which goes through many tiles of queries. The producer loads the next tile's queries
                 while the consumers finish this one, and the result leaves through a buffer of its own.
 6 balanced      A causal tile costs from one to all tiles of keys; hopper_schedule.py deals them out so that blocks end
-                together. Where lengths are known to the device alone, blocks can draw their tiles (hopper_draw.py).
+                together. Where lengths are known to the device alone, blocks draw their tiles (hopper_draw.py).
 
 What each is worth on an H200: docs/journal/hopper-attention.md, and `python -m benchmarks.hopper_ladder` on your own.
 

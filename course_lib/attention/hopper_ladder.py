@@ -18,8 +18,7 @@ class Ladder:
     pinned       the assembler may not move that softmax behind the wait for the values
     ping_pong    the two warpgroups issue their products in turns, so that one's softmax falls into the other's products
     persistent   one thread block for each SM, which goes from tile to tile: loads and stores of one hide behind the next
-    balanced     its tiles are dealt out ahead so that all blocks end together. Without: every n-th tile
-    drawn        no step but a way: where lengths are on the device (packed), blocks draw their tiles. Without: a block a tile
+    balanced     its tiles are dealt out ahead, or drawn (packed), so that all blocks end together. Without: every n-th tile
     Raises ValueError for a step without the one it stands on.
     """
 
@@ -29,7 +28,6 @@ class Ladder:
     ping_pong: bool = True
     persistent: bool = True
     balanced: bool = True
-    drawn: bool = False
 
     def __post_init__(self) -> None:
         for step, needed in NEEDS.items():
@@ -44,5 +42,5 @@ class Ladder:
         return cls(*(STEPS.index(step) <= STEPS.index(last) for step in STEPS[1:]))
 
 
-STEPS = ("plain", *(field.name for field in fields(Ladder) if field.name != "drawn"))  # in the order of climbing
+STEPS = ("plain", *(field.name for field in fields(Ladder)))  # in the order of climbing
 EVERY_STEP = Ladder()

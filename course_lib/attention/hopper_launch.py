@@ -106,10 +106,8 @@ def _dealt(work: Work, steps: Ladder, tile: HopperTile) -> tuple[int, Tensor | N
         return tiles, None
     if not steps.balanced or (work.cu is None and not work.causal):
         return processors, None
-    if steps.drawn:
-        return processors, torch.zeros(1, dtype=torch.int32, device=work.q.device)
     if work.cu is not None:  # lengths are on the device
-        return tiles, None
+        return processors, torch.zeros(1, dtype=torch.int32, device=work.q.device)
     heads, kv_heads = work.q.shape[2], work.k.shape[2]
     shape = (work.sequences, heads, heads // kv_heads, work.q_len, work.kv_len, work.q.shape[3], tile.queries, tile.keys, True)
     table = schedule(work.q.device, processors, shape)

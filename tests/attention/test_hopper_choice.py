@@ -18,7 +18,7 @@ HERE = [
 def test_where_it_is_faster(head_dim, q_len, kv_len, causal, yes):
     q, k = torch.empty(1, q_len, 2, head_dim).half(), torch.empty(1, kv_len, 1, head_dim).half()
     assert is_faster(q, k, k, None, q_len, kv_len, causal) is yes
-    assert is_faster(q[0], k[0], k[0], None, q_len, kv_len, causal, packed=True) is (yes and head_dim != 64)
+    assert is_faster(q[0], k[0], k[0], None, q_len, kv_len, causal) is yes  # packed
 
 
 def test_vectors_that_tma_cannot_read_go_another_way():
@@ -33,7 +33,7 @@ def test_vectors_that_tma_cannot_read_go_another_way():
 def test_only_hopper_is_asked(capability, asked, monkeypatch):
     q = SimpleNamespace(is_cuda=True, shape=(1, 200, 2, 128), stride=lambda *i: 1 if i else (1,), data_ptr=lambda: 0)
     monkeypatch.setattr(forward, "capability_of", lambda q: capability)
-    monkeypatch.setattr("course_lib.attention.hopper_forward.is_faster", lambda *of, packed: True)
+    monkeypatch.setattr("course_lib.attention.hopper_forward.is_faster", lambda *of: True)
     assert forward._hopper_is_faster(q, q, q, None, 200, 200, True) is asked
 
 

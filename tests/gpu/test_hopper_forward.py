@@ -150,10 +150,9 @@ def test_packed_lengths_equal_the_oracle_and_sequences_of_nan_stay_alone(kind, p
             q[cu_q[i] : cu_q[i + 1]] = k[cu_k[i] : cu_k[i + 1]] = v[cu_k[i] : cu_k[i + 1]] = torch.nan
             clean[cu_q[i] : cu_q[i + 1]] = False
         longest = {"max_q": max(n for n, _ in lengths), "max_k": max(n for _, n in lengths)}
-        for drawn in (False, True):
+        for steps in (EVERY_STEP, Ladder(persistent=False, balanced=False)):  # drawn, or dealt by the hardware
             out, lse = hopper_attention_packed(
-                q, k, v, cu_q, cu_k, **longest, causal=causal, return_lse=True, out=torch.full_like(q, torch.nan),
-                steps=Ladder(drawn=drawn),
+                q, k, v, cu_q, cu_k, **longest, causal=causal, return_lse=True, out=torch.full_like(q, torch.nan), steps=steps
             )  # fmt: skip
             found, wanted = (out[clean], lse[:, clean]), (expected[0][clean], expected[1][:, clean])
             assert_within_budget(found, wanted, largest, dtype, LSE_ERROR)
@@ -163,9 +162,9 @@ def test_packed_sequences_give_the_same_bits_every_time_whoever_draws_what():
     q, k, v = (x[0] for x in random_qkv(1, 5000, 5000, 16, 4, 128, BF16, 3, "cuda"))
     cu = torch.tensor([0, 1000, 1001, 4000, 5000], dtype=torch.int32, device="cuda")
     lengths = {"max_q": 2999, "max_k": 2999, "causal": True, "return_lse": True}
-    first = hopper_attention_packed(q, k, v, cu, cu, **lengths)
+    first = hopper_attention_packed(q, k, v, cu, cu, **lengths, steps=Ladder(persistent=False, balanced=False))
     for _ in range(60):
-        again = hopper_attention_packed(q, k, v, cu, cu, **lengths, out=torch.full_like(q, torch.nan), steps=Ladder(drawn=True))
+        again = hopper_attention_packed(q, k, v, cu, cu, **lengths, out=torch.full_like(q, torch.nan))
         assert all(map(torch.equal, again, first))
 
 

@@ -28,7 +28,8 @@ def quantised(q, k, v):
 @pytest.mark.parametrize("causal", [False, True])
 def test_twenty_random_shapes_equal_the_oracle(causal, processors, monkeypatch):
     """Weights sum to 1 and are rounded by at most 1/16 of each: the result is off by at most 1/16 of the largest |v|, and by a
-    few hundredths of itself where many add up. The log-sum-exp is not rounded, and shows a key too many or too few."""
+    few hundredths of itself where many add up. Scores are summed with about 14 bits: |q| |k| is about 128, scaled 11, so they
+    and the log-sum-exp are off by up to 11 * 2**-13 = 1.4e-3; a key too many among 100 would change it by 1e-2."""
     monkeypatch.setattr(hopper_launch, "processors_of", lambda device: processors)
     dice = random.Random(processors + causal)
     for seed in range(20):
@@ -43,7 +44,7 @@ def test_twenty_random_shapes_equal_the_oracle(causal, processors, monkeypatch):
         out, lse = hopper_attention_fp8(*arguments, causal=causal, return_lse=True)
         seen = ~expected_lse.isneginf()
         assert torch.equal(lse.isneginf(), ~seen)
-        torch.testing.assert_close(lse[seen].double(), expected_lse[seen], rtol=2.0**-14, atol=2.0**-12)
+        torch.testing.assert_close(lse[seen].double(), expected_lse[seen], rtol=0, atol=2.0**-9)
         for kv_head in range(2):
             heads = slice(kv_head * group, (kv_head + 1) * group)
             error, largest = (out.double() - expected)[:, :, heads], stands_for[2][:, :, kv_head].abs().max()
