@@ -2,7 +2,8 @@
 
 Gluon speaks of neither, so the three smallest pieces of PTX that do are here. A `bar` is a hardware barrier of a thread block
 with a number: `bar.sync n, 256` waits until 256 threads have come to barrier n, `bar.arrive` counts as having come and goes on.
-Triton itself uses low numbers; 10, 11 and 12 are the turns of the consumer warpgroups, 15 is never waited for.
+Triton itself uses low numbers; 10, 11 and 12 are the turns of the consumers, at 13 they meet (hopper_packed.py), and 15 is never
+waited for.
 """
 
 import triton
