@@ -16,7 +16,7 @@
 # | 7 | Can a beginning that many share be kept once? | 2 h | 9 |
 # | 8 | How does a kernel write and read through a block table? | 150 min | 12, 3 of them on a GPU |
 # | 9 | How is one long context spread over a whole GPU? | 2.5 h | 12, 4 of them on a GPU |
-# | 10 | What can run beside what, and what does FlashAttention-3 make of it? | 90 min | 7 |
+# | 10 | What can run beside what, and what does FlashAttention-3 make of it? | 2.5 h | 7 |
 # | 11 | What can counters say, and who finds the mistakes? | 95 min | 8 |
 #
 # The hours are our estimate for somebody who works the numbers out on paper.
@@ -3691,20 +3691,21 @@ lab.predict("C107")
 # %% [markdown]
 # ## 10. What runs beside what: reading FlashAttention-3
 #
-# *About 90 minutes.*
+# *About two and a half hours.*
 #
 # FlashAttention-2 keeps scores on the chip, and does nothing twice. On an H100 it reaches 370 of the 989 TFLOP/s of the data sheet (16k tokens, `head_dim` 128, fp16). FlashAttention-3 does *the same arithmetic* and reaches 648 in the same figure
 # ([arXiv:2407.08608](https://arxiv.org/abs/2407.08608); the figure is in its repository). So the difference is not what is computed, but **what is computed at the same time**.
 #
-# In section 5 you counted cycles for two units. Here is one tile of keys again, for the 64 queries of one *warpgroup* (4 warps), and what it takes to bring the tile. For loads we assume 64 bytes a cycle: not a data sheet's number, about what an SM gets from L2 when all of them ask.
+# In section 5 you counted cycles for two units. Here is one tile of keys again, for the 64 queries of one *warpgroup* (4 warps), and what it takes to bring the tile. For loads we assume 64 bytes a cycle, what one SM can take from L2; when all ask at once it may be half of that, and a load as long as the products of both groups.
 #
 # **On paper first**: `head_dim` 128, bf16, 128 keys. How many cycles is the product for the scores, the exponentials, the product with the values, the load of K and V?
 
 # %% tags=["nbval-check-output"]
 def cycles_of(queries, keys, head_dim, element_bytes=2):
     product = 2 * queries * keys * head_dim // (4096 * 2 // element_bytes)
-    load, softmax = 2 * keys * head_dim * element_bytes // 64, queries * keys // 16
-    return {"load": load, "qk": product, "softmax": softmax, "pv": product}
+    load = 2 * keys * head_dim * element_bytes // 64
+    exponentials = queries * keys // 16
+    return {"load": load, "qk": product, "softmax": exponentials, "pv": product}
 
 
 for head_dim in (64, 128, 256):
@@ -3716,11 +3717,11 @@ for head_dim in (64, 128, 256):
 #
 # ### What a Hopper SM offers
 #
-# - **wgmma**. A warpgroup asks for a product, 64 rows by a tile in shared memory, *and goes on*. It waits when it needs the result. On an A100 a warp stands and multiplies.
+# - **wgmma**. A warpgroup asks for a product, 64 rows by a tile in shared memory, *and goes on*. It waits when it needs the result. On an A100 a warp loads both factors into registers first, and issues a small product at a time.
 # - **TMA**, the copy engine. One thread asks for a whole tile, and the bytes come by themselves. Nobody computes addresses, no register is in between.
 # - **mbarriers** in shared memory. TMA reports there how many bytes have arrived; warps report that they have read a buffer; anybody can wait until all reports are in.
 # - **setmaxnreg**. A warpgroup gives registers back, another one takes them. Needed because of the next point.
-# - So warps can have different jobs: **warp specialisation**. One warp, the *producer*, only asks for tiles. Two warpgroups, the *consumers*, only compute. Each of them is a simple program that waits at barriers; nobody has to write down one order in which loads, products and softmaxes of two groups
+# - So warps can have different jobs: **warp specialisation**. One warp, the *producer*, only asks for tiles. Two or three warpgroups, the *consumers*, only compute. Each of them is a simple program that waits at barriers; nobody has to write down one order in which loads, products and softmaxes of two groups
 #   alternate. A producer needs hardly any registers, a consumer as many as it can get.
 #
 # ### Five ways to keep an SM busy
@@ -3788,7 +3789,7 @@ except NotImplementedError as still_open:
 # These are shares of the tensor cores' time. The second line of each pair adds maxima, sums and the rest to the exponentials, as if nothing hid them (64 × 128 scores: 3.5 instructions each, and one for each number of the accumulator, 128 in a cycle). The truth lies in between. Read off:
 #
 # - `head_dim` 64: two units have equally much to do, and FP8 buys **nothing**, whatever the order. With 128 it can buy a factor of 2 if exponentials are all there is, and 1.28 if nothing hides the rest. With 256 the softmax is no problem.
-# - FlashAttention-3's paper says up to 740 TFLOP/s in fp16 and close to 1.2 PFLOP/s in FP8 (H100): 1.6 times, each number that of its best shape. The tensor cores alone would give 2. (These are the paper's numbers. We show no measurement in FP8 here.)
+# - FlashAttention-3's paper says up to 740 TFLOP/s in fp16 and close to 1.2 PFLOP/s in FP8 (H100): 1.6 times, each number that of its best shape. The tensor cores alone would give 2. (These are the paper's numbers. Ours come near the end.)
 # - Two groups, or two tiles, are enough in this model, and both together gain nothing more. Remember this when you see the measurement.
 #
 # FP8 has a price that no timeline shows. The paper's Table 3 gives errors for numbers of which one in a thousand is large: 1.9e-4 in fp16; in FP8 2.4e-2 with one scale for a tensor, and 9.1e-3 with a scale for each block and a rotation that spreads the large ones. Without the rotation it is 2.4e-2 again, without the
@@ -3798,7 +3799,7 @@ except NotImplementedError as still_open:
 #
 # A pace is a promise. Can it be kept? Here the rules are those of a machine, and you write down when each job starts. A **timeline** is a list of `(job, group, tile, start)`. A job ends at `start + cycles[job]`.
 #
-# 1. `"load"` stands in it once for each tile; its group is `None` (it is not looked at). `"qk"`, `"softmax"` and `"pv"` stand in it once for each group and tile. Groups and tiles count from 0. The order in the list does not matter.
+# 1. `"load"` stands in it once for each tile; its group is `None` (it is not looked at). `"qk"`, `"softmax"` and `"pv"` stand in it once for each group and tile. Groups and tiles are whole numbers and count from 0. The order in the list does not matter.
 # 2. Time begins at 0. The copy engine does `"load"`, the tensor cores `"qk"` and `"pv"`, the exponentials' unit `"softmax"`. Each unit does **one job at a time**, of all groups together. One may start when another ends.
 # 3. `"qk"` of a tile starts when its load is over. `"softmax"` when the group's `"qk"` of this tile is over. `"pv"` when the group's `"softmax"` of this tile is over.
 # 4. A group's `"qk"` starts when its `"softmax"` of the tile before is over: its warps cannot ask for anything before that. Its `"pv"` starts when its `"pv"` of the tile before is over: they add to one accumulator.
@@ -3810,6 +3811,7 @@ except NotImplementedError as still_open:
 # <details><summary>The answer</summary>
 #
 # They never rest from cycle 1 on: `"qk"` of group 0, `"qk"` of group 1, `"pv"` of group 0, and so on. At 4 two jobs are ready for the first time, `"qk"` of tile 1 of group 0 and `"pv"` of tile 0 of group 1. Here either may be first. With other cycles it matters.
+# From then on a tile of keys takes 4 cycles, and with four tiles in all everything is over at 17.
 # </details>
 #
 # **Second part**: `timeline(tiles, groups, alive, stages, cycles)` returns such a list. `tiles` is 1 or more, `groups` 1 or 2, `alive` 1 or 2, `stages` 1 to 4; with `stages` 1 there is one group and `alive` is 1. `cycles` are whole numbers, of one group; starts may be whole numbers or floats.
@@ -3818,8 +3820,8 @@ except NotImplementedError as still_open:
 #
 # $$ \text{tiles} \times \text{pace} \;+\; \text{load} + \text{groups} \times (\text{qk} + \text{softmax} + \text{pv}) $$
 #
-# where the pace is that of the first part for so many groups: the largest of what each unit has to do for one tile, and of what one group does one after another (with `alive` 1: scores, softmax, values; with 2 as in "two tiles"). With one stage the load comes on top. It is asked with 10 to 15 tiles and stages enough:
-# one, or two and more for one group with `alive` 1, otherwise three and more. A timeline that breaks a rule is not measured: it fails there too.
+# where the pace is the largest of: load; groups × (qk + pv); groups × softmax; and what ONE group does in turn, qk + softmax + pv with `alive` 1, qk + max(softmax, pv) with 2. (`paces` is for two groups.) With one stage the load comes on top of what the group does in turn.
+# It is asked with 10 to 15 tiles, and with stages enough: any number for one group with `alive` 1, else 3 or 4. A timeline that breaks a rule is not measured: it fails there too.
 #
 # <details><summary>Hint: no clock</summary>
 #
@@ -3828,7 +3830,7 @@ except NotImplementedError as still_open:
 #
 # <details><summary>Hint: which order? Ping-pong</summary>
 #
-# Groups take turns on the tensor cores. A turn is two products back to back: values of a tile and scores of the next (`alive` 1), or the other way round (`alive` 2). After its turn a group has its softmax to do, for as long as the other one's turn. "Whoever is ready first" is often the same, and sometimes not: a `"qk"` that comes too late
+# Groups take turns on the tensor cores. A turn is two products back to back: values of a tile and scores of the next (`alive` 1), or the other way round (`alive` 2). After its turn a group has its softmax to do, while the other one has its turn. "Whoever is ready first" is often the same, and sometimes not: a `"qk"` that comes too late
 # delays a softmax, which delays the next turn. FlashAttention-3 enforces the turns with a pair of barriers.
 # </details>
 
@@ -3878,13 +3880,19 @@ try:
         "loads hidden: one group, two stages": (timeline(4, 1, 1, 2, one), one),
         "two tiles: one group, registers for two": (timeline(4, 1, 2, 3, one), one),
         "two groups in turns: ping-pong": (timeline(4, 2, 1, 3, two), two),
-        "both": (timeline(4, 2, 2, 3, two), two),
+        "both: two groups, registers for two": (timeline(4, 2, 2, 3, two), two),
     })  # fmt: skip
 except NotImplementedError as still_open:
     print(still_open)
 
 # %% [markdown]
-# Producer and consumers, ping-pong between groups, overlap inside a group: these three are FlashAttention-3's. Its own measurement of two of them (Table 2 of the paper; H100, batch 4, 8448 tokens, 16 heads of 128, full): 661 TFLOP/s with everything, 582 without the overlap of products and softmax, 570 without warp specialisation.
+# <details><summary>The rests</summary>
+#
+# In turn: 1024 cycles twice for each tile, in its softmax and while the next tile is loaded. Loads hidden: 1024 in each softmax. Two tiles: once, in the first softmax, which has no values beside it. With two groups never, after the first load.
+# </details>
+#
+# Producer and consumers, ping-pong between groups, overlap inside a group: these three are FlashAttention-3's. Its own measurements, on an H100 in fp16: ping-pong took a kernel from 570 to 620-640 TFLOP/s (section 3.1 of the paper; `head_dim` 128, 8192 tokens). Table 2 (batch 4, 8448 tokens, 16 heads of 128, full) has 661 TFLOP/s with
+# everything, 582 without the overlap of products and softmax, 570 without warp specialisation.
 #
 # How many stages does "both" need? Shared memory is short: a tile of K and V is 64 KiB, and an SM has 227.
 
@@ -3902,7 +3910,8 @@ except NotImplementedError as still_open:
 #
 # ### A kernel to read
 #
-# `course_lib/attention/hopper_*.py` is attention for Hopper, in Triton's *Gluon*: you say which warps do what, and where everything lies. Begin with the docstring of `hopper_kernel.py`, then read `hopper_producer.py` and `step` in `hopper_consumer.py`. These lines are the producer's loop:
+# `course_lib/attention/hopper_*.py` is attention for Hopper, in Triton's *Gluon*: you say which warps do what, and where everything lies. Begin with the docstring of `hopper_kernel.py` and what it allocates, then `hopper_producer.py`, `attend` and `step` in `hopper_consumer.py`, `REGISTERS` in `hopper_launch.py`. Skip what stands behind `DRAWN`, `PACKED`, `PAIRS` and `EIGHT`: other schedules, sequences packed one behind another, three consumers, FP8.
+# This is the producer, for one tile of queries:
 
 # %%
 import importlib.util
@@ -3918,7 +3927,7 @@ def show_source(module, name, until="@gluon.jit"):
     print("\n".join([lines[first], *rest]).rstrip())
 
 
-show_source("hopper_producer", "produce", until="def load_queries(")
+show_source("hopper_producer", "load_tile")
 
 # %% [markdown]
 # And this is one step of a consumer:
@@ -3930,14 +3939,14 @@ show_source("hopper_consumer", "step")
 # How to read it:
 #
 # - **`full` and `empty`**: a pair of barriers for each stage of the ring. The producer waits at `empty`, asks for a tile, and TMA reports its bytes to `full`. A consumer waits at `full`, multiplies, and reports to `empty`. `full.index(stage)` is that of one stage.
-# - **Parity.** A barrier is passed again and again. It knows one bit: whether it is in an even or an odd round. Whoever waits names the parity of the round whose end it waits for. `used` counts all stages filled or read so far, so `used % STAGES` is the place, and `used // STAGES` says how often the ring has begun anew.
+# - **Parity.** A barrier is passed again and again. It knows one bit: whether it is in an even or an odd round. Whoever waits names the parity of the round whose end it waits for. `used` counts all stages filled or read so far, so `used % STAGES` is the place, and `used // STAGES` says how often the ring has begun anew. The first round is even. The producer's `^ 1`: a new barrier counts as one whose odd round is just over, so the first wait at `empty` passes at once.
 # - **`is_async=True`** asks for a product. `warpgroup_mma_wait(n, ...)` waits until at most `n` are still running, the oldest are over first.
 # - **`expect`** tells a barrier how many bytes have to arrive. A TMA block has a fixed size, a power of two in each direction. What lies beyond the tensor arrives as zeros, and counts.
 # - **`setmaxnreg`** is not seen here: Gluon makes it from the two numbers in `REGISTERS` (registers of a consumer's thread and of a producer's, for two consumers and for three). It acts on whole warpgroups, so the producer's warp has three idle ones beside it, which hold as many.
 #
-# **Questions before the task.** Which product may still run behind `warpgroup_mma_wait(1, ...)`? Why may a consumer report to `empty` only *behind* the wait for the values? What would happen without `give_turn` at the very beginning? (Answers at the end of the section.)
+# Questions 1 to 3 at the end of the section are about these lines. Try them now.
 #
-# **Third part**: `kernel_facts(tile, head_dim, kv_len)`, numbers of the specialised kernel for a walk over `kv_len` keys, 1 or more, without a mask, 16-bit elements. `tile` has the fields of the kernel's `HopperTile`: `warpgroups` (2 or 3), `rows` (64, the queries of *one* warpgroup), `keys`, `stages`, `out_apart`. Everything is in the files; some
+# **Third part**: `kernel_facts(tile, head_dim, kv_len)`, numbers of the specialised kernel for a walk over `kv_len` keys, 1 or more, not causal, 16-bit elements. `tile` has the fields of the kernel's `HopperTile`: `warpgroups` (2 or 3), `rows` (64, the queries of *one* warpgroup), `keys`, `stages`, `out_apart`. Everything is in the files named above; some
 # of the tiles that are asked for are none of the kernel's own. Return a dict:
 #
 # | key | what it is |
@@ -3947,9 +3956,11 @@ show_source("hopper_consumer", "step")
 # | `"empty_arrivals"` | how many reports `empty` waits for before the producer goes on |
 # | `"shared_bytes"` | shared memory for queries, result and both rings; without the barriers |
 # | `"thread_registers"` | of a consumer's thread, at least, with overlap: the scores of a tile and the accumulator in 32 bits, and the weights of the tile before in 16 bits, two to a register |
-# | `"block_registers"` | what all warpgroups of a block hold after `setmaxnreg`, the producer's with its idle warps |
+# | `"block_registers"` | a list of three, all after `setmaxnreg`: registers of a consumer's thread; of a thread of the producer's warpgroup; of all warpgroups of a block together, the producer's with its idle warps |
 #
 # A `head_dim` of 80 or 96 takes 128 columns, as in section 5. Keys that do not fill a tile take a whole one.
+#
+# You may import `collections`, `heapq`, `itertools`, `math` and `torch`. The library is not there when the exercise is graded: write the kernel's numbers out.
 #
 # <details><summary>Hint: the walk</summary>
 #
@@ -3971,7 +3982,7 @@ def kernel_facts(tile, head_dim, kv_len):
         "empty_arrivals": tile.warpgroups,
         "shared_bytes": query_bytes * (2 if tile.out_apart else 1) + 2 * tile.stages * block_bytes,
         "thread_registers": (tile.rows * (tile.keys + columns) + tile.rows * tile.keys // 2) // 128,
-        "block_registers": 128 * (tile.warpgroups * consumer + producer),
+        "block_registers": [consumer, producer, 128 * (tile.warpgroups * consumer + producer)],
     }
     ### END SOLUTION
 
@@ -3999,12 +4010,12 @@ lab.check("2.10", reading_fa3)
 # %% [markdown]
 # ### The steps, measured
 #
-# The kernel can leave out each step (`hopper_ladder.py`). `plain`: eight warps do everything in turn, but the copy engine is one tile ahead. `specialised`: a producer and two consumers. `overlap`: two tiles inside a consumer. `pinned`: the same, and the assembler may not undo it. `ping_pong`: turns. `persistent`: one block for each SM, which goes from tile to
+# The kernel can leave out each step (`hopper_ladder.py`). `plain`: eight warps do everything in turn, but the copy engine is ahead. `specialised`: a producer and two consumers. `overlap`: two tiles inside a consumer. `pinned`: the same, and the assembler may not undo it. `ping_pong`: turns. `persistent`: one block for each SM, which goes from tile to
 # tile of queries. `balanced`: its tiles are dealt out ahead.
 #
 # **Predict**, with your paces: which step buys the most, and what does the model say about the last four?
 #
-# Bars are measured on an H200: 16 heads of 128, bf16, random data, cold L2, as a share of what a large matrix product reaches there. The bands are the model's, from exponentials alone to a softmax in turn. (On a Hopper GPU the cell measures your device, which takes a minute or two, mostly for compiling; elsewhere it shows the recorded result.)
+# Bars are measured on an H200: 16 heads of 128, bf16, random data, cold L2, as a share of what a large matrix product reaches there. The bands are the model's, from exponentials alone to a softmax in turn; it says nothing about the last two steps. The line is FlashAttention-3, the wheel `fa3-fwd`, in the same run. (On a Hopper GPU the cell measures your device, which takes a minute or two, mostly for compiling; elsewhere it shows the recorded result.)
 
 # %%
 import functools
@@ -4017,9 +4028,9 @@ SHAPES = ((4, 4096, False), (4, 4096, True), (1, 16384, True))  # sequences, tok
 
 
 def recorded_ladder():
-    """Shape -> [{"step", "share", "low", "high"}], and the device."""
+    """Shape -> [{"step", "share", "low", "high"}], the device, and other kernels' shares."""
     result = recorded("hopper_ladder")
-    panels = {}
+    panels, peers = {}, {"fa3-fwd": {}, "SDPA cuDNN": {}}
     for sequences, tokens, causal in SHAPES:
         shape = f"{sequences} x {tokens}, {'causal' if causal else 'full'}"
         for step in STEPS:
@@ -4029,7 +4040,12 @@ def recorded_ladder():
                 low, high = (row["roof_share"] * rate / row["ours"] for rate in row["spread"])
                 shares = {"share": row["roof_share"], "low": low, "high": high}
                 panels.setdefault(shape, []).append({"step": step, **shares})
-    return panels, result["device"]
+        for peer in peers:
+            begins = f"head_dim 128, {shape}, {peer} against"
+            row = next((row for row in result["rows"] if row["case"].startswith(begins)), None)
+            if row is not None:
+                peers[peer][shape] = row["roof_share"]
+    return panels, result["device"], peers
 
 
 def live_ladder():
@@ -4051,41 +4067,47 @@ def live_ladder():
             row = {name: tflop / seconds / roof for name, seconds in shares.items()}
             shape = f"{sequences} x {tokens}, {'causal' if causal else 'full'}"
             panels.setdefault(shape, []).append({"step": step, **row})
-    return panels, torch.cuda.get_device_name()
+    return panels, torch.cuda.get_device_name(), {}
 
 
 try:
     hopper = torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0)
-    ladder, ladder_device = live_ladder() if hopper else recorded_ladder()
+    ladder, ladder_device, peers = live_ladder() if hopper else recorded_ladder()
     model, products = {}, 2 * (two["qk"] + two["pv"])
-    for step in STEPS:
+    for step in STEPS[:5]:
         way = "loads hidden" if step == "plain" else "two groups" if step == "specialised" else "both"
         shares = [products / paces(two | {"softmax": softmax})[way] for softmax in (512 + 288, 512)]
         model[step] = tuple(shares)
-    hopper_ladder_figure(ladder, model, ladder_device)
+    only_fa3 = {name: shares for name, shares in peers.items() if name == "fa3-fwd"}
+    hopper_ladder_figure(ladder, model, ladder_device, peers=only_fa3)
 except NotImplementedError as still_open:
     print(still_open)
 except FileNotFoundError:
-    ladder = {}
+    ladder, peers = {}, {}
     print("This has not been recorded yet. On a Hopper GPU, this cell or `labs bench hopper_ladder` measures it.")
 
 # %% [markdown]
-# And each step against the one before it:
+# And each step against the one before it, and the last one beside other kernels:
 
 # %%
 for shape, rows in ladder.items():
     gains = [f"{after['step']} {after['share'] / before['share'] - 1:+.1%}" for before, after in itertools.pairwise(rows)]
     print(f"{shape}: {', '.join(gains)}")
+print()
+for shape, rows in ladder.items():
+    others = "".join(f", {name} {shares[shape]:.0%}" for name, shares in peers.items() if shape in shares)
+    print(f"{shape}: {rows[-1]['step']} {rows[-1]['share']:.0%}{others}")
 
 # %% [markdown]
 # Compare with what you predicted. Where we measured it:
 #
-# - **The first step is by far the largest**, and the model has it: `plain` lies about where "loads hidden" puts it, and a producer with two consumers leaves that behind. (Where `plain` is a little above its band: its two warpgroups meet once for each tile and drift apart in between, and the large product, which is the scale here, does not keep the tensor cores busy
-#   all the time either.) But nothing reaches 100%. The model has no cost for a barrier, and none for starting and ending a tile of queries.
+# - **The first step is by far the largest** (what `balanced` gives where the mask is causal only comes back from `persistent`). The model has it: `plain` lies where "loads hidden" puts it, 56 to 67%, or a little above, and a producer with two consumers leaves that behind. (The two warpgroups of `plain` meet once for each tile and drift apart in between, and the large product,
+#   which is the scale here, does not keep the tensor cores busy all the time either.) But nothing reaches 100%. The model has no cost for a barrier, and none for starting and ending a tile of queries.
 # - **Overlap buys some percent on top.** The model gives it nothing, because "two groups" is perfect there. Real groups are late now and then, and a second tile in flight forgives that.
-# - **Ping-pong buys next to nothing here**, or costs a little. The model says the same, once there is overlap: without orders, two groups that share one unit fall into turns by themselves, because whoever is late waits. Others saw the same: the ladder of Meta's TLX (facebookexperimental/triton, H100, fp16) goes from 478-612 TFLOP/s with overlap to 462-599 with ping-pong. The worth of a step
-#   depends on the ones below it, which is what a ladder is for.
+# - **Ping-pong buys next to nothing here**, or costs a little. The paces cannot tell, for they take the best order. But look at `specialised`: two groups in step, both at their softmax, would reach 67% at most, and without any orders they are well above that in each panel. They have found their turns themselves. Others measured both: FlashAttention-3's authors had gained about a tenth by it; the ladder of Meta's TLX
+#   (facebookexperimental/triton, H100, fp16) goes from 478-612 TFLOP/s with overlap to 462-599 with ping-pong. The worth of a step depends on the ones below it, which is what a ladder is for.
 # - **`persistent` alone can cost a third** when the mask is causal. No timeline of one SM can tell. What can?
+# - **FlashAttention-3 itself** is about where the ladder ends, a percent or two to either side. Compare the printed lines.
 #
 # ### The other model
 #
@@ -4114,8 +4136,36 @@ for sequences, tokens, causal in ((4, 4096, False), (4, 4096, True), (1, 16384, 
     print(f"{shape:<17} in turn {in_turn:.2f}, balanced {balanced:.2f} of a fair share")
 
 # %% [markdown]
-# 132 is 128 + 4. So an SM's next tile is one head further and 4 places lower, and in 16 heads it never leaves one half of the places: some SMs get the expensive half. The busiest has 1.56 times its share, and everybody waits for it. Compare with `balanced` against `persistent` in the list above: a small model, and it is close.
+# 132 is 128 + 4. So an SM's next tile is one head further and 4 places lower. 16 heads are 15 or 16 tiles for an SM, and in 15 steps of 4 it comes 60 places further, less than half of 128: SM 0 has only expensive tiles. The busiest has 1.56 times its share, and everybody waits for it. Compare with `balanced` against `persistent` in the printed lines above:
+# 1.56 here, about one and a half measured; for 4 x 4096 tokens $1.12 / 1.01 = 1.11$ here, a little less measured. A small model, and it is close.
 # With a full mask all tiles cost the same, and 2048 tiles on 132 SMs are 16 rounds for 15.5. No schedule helps there.
+#
+# ### FP8, measured
+#
+# `hopper_fp8.py` is the same kernel with factors of one byte: a scale for each head, V transposed ahead. Which of the two numbers for `head_dim` 128 do you expect, 2 or 1.28?
+
+# %%
+try:
+    result = recorded("hopper_fp8")
+    ratios = {row["case"]: row["ratio"] for row in result["rows"]}
+    for row in result["rows"]:
+        case, _, peer = row["case"].partition(", FP8 against ")
+        if peer == "our bf16":
+            fa3 = ratios.get(f"{case}, FP8 against fa3-fwd FP8")
+            beside = f", {fa3:.2f} of fa3-fwd in FP8" if fa3 else ""
+            print(f"{case}: {row['ours']:.0f} TFLOP/s, {row['ratio']:.2f} times our bf16{beside}")
+    for row in result["rows"]:
+        if row["case"].startswith("error"):
+            print(f"{row['case']}: {row['ours'] / 1e6:.1e}")
+    print(result["device"])
+except FileNotFoundError:
+    print("This has not been recorded yet. On a Hopper GPU, `labs bench hopper_fp8` measures it.")
+
+# %% [markdown]
+# Where we measured it, FP8 is about a quarter faster than our bf16 with long sequences, and less with short ones. That is near 1.28, far from 2: a softmax is more than its exponentials, and products that take half as long leave half the time to hide it. (Near is no proof. The kernel has more to do in FP8, too: weights change their layout and are scaled.)
+# Quantising and transposing came before the clock started. FlashAttention-3's FP8 is faster still with long sequences.
+#
+# Where one entry in a thousand is large, the error is more than ten times that of bf16. A rotation takes more than half of it away, and leaves several times the error of bf16. So FP8 here is an offer: some speed for some precision, and whether it is a good one depends on the model.
 #
 # ### How to read FlashAttention-3 itself
 #
@@ -4148,6 +4198,8 @@ lab.predict("C090")
 # 4. `head_dim` 64, exponentials as long as the products, 128 queries: what share of the tensor cores' time is the most, for any order? What would help?
 # 5. An SM of a B200 multiplies about twice as fast as one of an H200, and computes as many exponentials in a cycle ([the authors of FlashAttention-4](https://www.together.ai/blog/flashattention-4)). What becomes of the paces for `head_dim` 128? What could a kernel do about it?
 # 6. `thread_registers` for `head_dim` 256 and 64 keys, two consumers: how many of the 240 does your function count? Why not 128 keys?
+# 7. Can "both" ever be faster than "two groups" in this model?
+# 8. Registers are given out in steps of 8. Why may a consumer not have 248 of them with two consumers, nor 168 with three?
 #
 # <details><summary>Answers</summary>
 #
@@ -4157,6 +4209,8 @@ lab.predict("C090")
 # 4. 100% in the model, both units busy all the time; in practice much less, because every hesitation of one is one of the other. Fewer exponentials on that unit would help, or work for it that is cheaper; a larger tile would not: both counts grow alike.
 # 5. Products 256 cycles, exponentials 512: the exponentials' unit sets the pace of "two groups" and "both", 1024, and the tensor cores rest half of the time. FlashAttention-4 computes some exponentials as polynomials, on the units that multiply and add.
 # 6. $64 \cdot (64 + 256) / 128 + 64 \cdot 64 / 256 = 176$. With 128 keys 224, and nothing is left for pointers, maxima and sums; and a ring of two stages would take 256 KiB.
+# 7. No. One group alone takes qk + softmax + pv, which is never more than $2 \max(\text{qk} + \text{pv}, \text{softmax})$: the larger of two numbers is at least half of their sum. So a unit sets the pace of "two groups" already, for any cycles. Registers for two tiles help a single group, and real ones that are late.
+# 8. $128\,(2 \cdot 248 + 24) = 66{,}560$ and $128\,(3 \cdot 168 + 24) = 67{,}584$; an SM has 65,536. With 240 and 160 both blocks hold 64,512.
 # </details>
 
 # %% [markdown]

@@ -28,7 +28,7 @@ def sm_timeline_figure(panels: Mapping[str, Timeline], *, until: float | None = 
             colour = GREY if job == "load" else COLOURS[group % len(COLOURS)]
             ax.barh(y, width, left=start, height=0.72, color=colour, alpha=0.6 if job == "pv" else 1.0,
                     edgecolor="white", linewidth=0.8)  # fmt: skip
-            words = f"{job} {tile}" if job in ("qk", "pv") else str(tile)
+            words = str(tile)
             if start + width <= last and width > 0.0085 * last * len(words):
                 ax.annotate(words, (start + width / 2, y), ha="center", va="center", fontsize=7.5, color="white")
         ax.set(xlim=(0, last), ylim=(-0.5, len(UNITS) - 0.5))
@@ -36,10 +36,22 @@ def sm_timeline_figure(panels: Mapping[str, Timeline], *, until: float | None = 
         ax.tick_params(axis="y", length=0)
         ax.spines[["top", "right", "left"]].set_visible(False)
         ax.set_title(title, fontsize=10, loc="left")
-    parts[-1].set_xlabel("cycles (grey: loads; a colour for each group; darker: qk, lighter: pv)")
+    parts[-1].set_xlabel("cycles (numbers: tiles of keys)")
+    groups = sorted({group for jobs, _ in panels.values() for job, group, _, _ in jobs if job != "load"})
+    figure.legend(handles=_legend(groups), loc="outside lower center", ncols=1 + 2 * len(groups), frameon=False, fontsize=8)
     if display:
         show(figure, ". ".join(f"{title}: {_words(jobs, cycles)}" for title, (jobs, cycles) in panels.items()))
     return figure
+
+
+def _legend(groups: Sequence[int]) -> list[Any]:
+    from matplotlib.patches import Patch
+
+    handles = [Patch(color=GREY, label="load")]
+    for group in groups:
+        colour = COLOURS[group % len(COLOURS)]
+        handles += [Patch(color=colour, label=f"group {group}: qk, softmax"), Patch(color=colour, alpha=0.6, label="pv")]
+    return handles
 
 
 def _length(jobs: Sequence[Sequence[Any]], cycles: Mapping[str, float]) -> float:

@@ -30,6 +30,21 @@ def test_every_job_is_a_bar_on_its_unit(said):
     assert "qk of tile 0 for group 1 at 1536" in said[0]
 
 
+def test_groups_have_a_legend_and_boxes_the_number_of_their_tile():
+    figure = sm.sm_timeline_figure({"two": (timeline(2, 2, 1, 3, CYCLES), CYCLES)}, display=False)
+    (legend,) = figure.legends
+    words = [text.get_text() for text in legend.get_texts()]
+    assert words == ["load", "group 0: qk, softmax", "pv", "group 1: qk, softmax", "pv"]
+    (ax,) = figure.axes
+    assert [text.get_text() for text in ax.texts].count("1") == 7
+
+
+def test_another_kernel_is_a_line_in_each_panel(said):
+    figure = ladder.hopper_ladder_figure({"full": STEPS, "causal": STEPS[:1]}, {}, "a GPU", peers={"fa3-fwd": {"full": 0.93}})
+    assert [[line.get_xdata()[0] for line in ax.lines if line.get_label() == "fa3-fwd"] for ax in figure.axes] == [[0.93], []]
+    assert "overlap 90%; beside it fa3-fwd 93%. causal: plain 60%" in said[0]
+
+
 def test_a_timeline_can_be_cut_and_a_group_of_none_is_drawn():
     jobs = [("load", None, 0, 0), ("qk", 0, 0, 1024), ("softmax", 0, 0, 1536), ("pv", 0, 0, 2048)]
     (ax,) = sm.sm_timeline_figure({"cut": (jobs, CYCLES)}, until=2000, display=False).axes

@@ -28,6 +28,12 @@ SAYS = {
     "fp8_exponentials_too": "Exponentials are no faster in FP8",
     "fp8_same_loads": "half as many bytes to load",
     "fp8_upside_down": "the old time over the new one",
+    "fp8_whole_cycles": "Half of an odd number of cycles",
+    "fp8_whole_loads": "Half of an odd number of cycles",
+    "fp8_rounded": "Do not round",
+    "fp8_of_two_tiles": 'The gain is that of "both"',
+    "both_as_two_tiles": "the other one's products can run, scores or values",
+    "groups_from_one": "count from 0",
     "last_values_missing": "After the last tile's softmax",
     "a_load_for_each_group": "A load serves all groups",
     "units_are_free": "Each unit does one job at a time",
@@ -39,9 +45,14 @@ SAYS = {
     "one_thing_at_a_time": "Every load waits until the tile before is done with",
     "no_load_ahead": "Every load waits until the tile before is done with",
     "values_first": "pv of tile 0 is over already",
-    "in_step": "No product runs beside a softmax",
+    "in_step": "when they are of two groups?",
+    "one_after_another": "when they are of two tiles?",
     "whoever_can_first": "which waits for softmax of tile",
     "pairs_of_one_tile": "which values are in the stage of a tile's keys?",
+    "no_first_stage": "what is in the first stage of a walk?",
+    "one_tile_more": "512 keys fill 4 tiles of 128",
+    "always_128_columns": "head_dim 64 is a power of two: it takes 64 columns",
+    "rows_of_all": "tile.rows is of one warpgroup",
     "all_stages_alike": "in the first stage of a walk, and what in the last?",
     "place_for_parity": "That is the place in the ring",
     "producer_s_parity": "what the producer waits for",
@@ -80,6 +91,19 @@ def of_numbers(number):
 def test_nonsense_fails_everything_with_a_reason(number):
     verdict = check_live("2.10", of_numbers(number), seed=1)
     assert all(o.state is State.FAILED and o.reason for o in verdict.outcomes)
+
+
+def said_about(name):
+    answer = next(answer for answer, _ in answers.WRONG if answer.__name__ == name)
+    return [(o.reason, o.hint) for o in check_live("2.10", answer, seed=2).outcomes if o.state is State.FAILED]
+
+
+def test_parts_of_a_tile_are_refused():
+    assert all("group and tile whole numbers" in reason for reason, _ in said_about("half_tiles"))
+
+
+def test_a_start_below_zero_has_no_misleading_hint():
+    assert all("time begins at 0" in reason and not hint for reason, hint in said_about("before_the_beginning"))
 
 
 def test_a_part_alone_earns_its_points():
@@ -145,4 +169,5 @@ def test_facts_are_what_the_kernel_does(tile, head_dim, kv_len, monkeypatch):
     assert sorted(facts["full_parity"] * tile.warpgroups) == sorted(parities)
     assert facts["empty_arrivals"] == counts[-1]
     assert facts["shared_bytes"] == sum(allocated)
-    assert facts["block_registers"] == 128 * (tile.warpgroups * constants["CONSUMER_REGISTERS"] + constants["PRODUCER_REGISTERS"])
+    consumer, producer = constants["CONSUMER_REGISTERS"], constants["PRODUCER_REGISTERS"]
+    assert facts["block_registers"] == [consumer, producer, 128 * (tile.warpgroups * consumer + producer)]

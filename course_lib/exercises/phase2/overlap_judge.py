@@ -35,13 +35,15 @@ def starts(case: Case, output: Any) -> "dict[Key, float] | Mistake":
             return Mistake(f"{wanted}; the job of entry {number} is {str(job)[:40]!r}", f"Jobs are {', '.join(JOBS)}.")
         if not all(map(_is_number, (tile, start))) or (job != "load" and not _is_number(group)):
             return Mistake(f"{wanted}, all numbers but the first; entry {number} is {str(entry)[:80]}")
+        if tile != int(tile) or (job != "load" and group != int(group)):
+            return Mistake(f"{wanted}, group and tile whole numbers; entry {number} is {str(entry)[:80]}")
         key = (job, 0 if job == "load" else int(group), int(tile))
         if key in found:
             each = "A load serves all groups: it stands in the list once." if job == "load" else ""
             return Mistake(f"{words(key)} stands in the list twice", each)
         found[key] = start
     if missing := [job for job in expected if job not in found]:
-        return Mistake(f"{words(missing[0])} is missing", _why_missing(missing[0], case))
+        return Mistake(f"{words(missing[0])} is missing", _why_missing(missing[0], case, found))
     if extra := [job for job in found if job not in set(expected)]:
         return Mistake(f"{words(extra[0])}: there are {case['tiles']} tiles and {case['groups']} groups, counted from 0")
     return found
@@ -51,7 +53,9 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value) and abs(value) < 2**40
 
 
-def _why_missing(job: "Key", case: Case) -> str:
+def _why_missing(job: "Key", case: Case, found: "Mapping[Key, float]") -> str:
+    if any(group == case["groups"] or tile == case["tiles"] for _, group, tile in found):
+        return "Groups and tiles count from 0."
     if job[0] == "pv" and job[2] == case["tiles"] - 1:
         return "After the last tile's softmax its values are still to come."
     return ""
@@ -72,6 +76,8 @@ def _rule_hint(case: Case, found: "Mapping[Key, float]") -> str:
     from ...attention.timeline import must_be_over
 
     cycles = case["cycles"]
+    if min(found.values()) < -EPSILON:
+        return ""
     for job in sorted(found, key=lambda job: found[job]):
         late = [
             other for other, _ in must_be_over(job, *(case[name] for name in SHAPE[1:]))
@@ -139,7 +145,8 @@ def _why_long(case: Case, found: "Mapping[Key, float]") -> str:
     softmaxes = [(found[job], end(*job)) for job in found if job[0] == "softmax"]
     beside = sum(max(0.0, min(b, d) - max(a, c)) for a, b in products for c, d in softmaxes)
     if case["groups"] * case["alive"] > 1 and not beside:
-        return "No product runs beside a softmax. Which rule forbids it, when they are of two groups?"
+        two = "groups" if case["groups"] > 1 else "tiles"
+        return f"No product runs beside a softmax. Which rule forbids it, when they are of two {two}?"
     return _gap(case, found)
 
 

@@ -33,7 +33,7 @@ def expected_facts(case: Case) -> dict[str, Any]:
         "empty_arrivals": tile.warpgroups,
         "shared_bytes": shared_bytes(tile, head_dim) - BARRIER_BYTES,
         "thread_registers": (tile.rows * (tile.keys + padded(head_dim)) + tile.rows * tile.keys // 2) // 128,
-        "block_registers": 128 * (tile.warpgroups * consumer + producer),
+        "block_registers": [consumer, producer, 128 * (tile.warpgroups * consumer + producer)],
     }
 
 

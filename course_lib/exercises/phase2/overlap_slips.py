@@ -27,6 +27,7 @@ def pace_slips(case: Case, key: str) -> Slips:
         yield "Whose work does one unit have to do? Of both groups.", max(load, qk + pv, softmax)
         yield "Whose work does one unit have to do? Of both groups.", max(load, qk + softmax + pv)
         yield "A load can be the longest of all.", 2 * max(qk + pv, softmax)
+        yield "While one group does its softmax, the other one's products can run, scores or values.", right["two tiles"]
         yield "One group's softmax runs beside the other's products. Which unit has the most to do?", right["loads hidden"]
         yield "Three units, and the slowest one sets the pace. When are exponentials the slowest?", max(load, 2 * (qk + pv))
         yield "Both groups multiply on the same tensor cores, one after the other.", max(load, 2 * qk, 2 * softmax, 2 * pv)
@@ -42,6 +43,13 @@ def pace_slips(case: Case, key: str) -> Slips:
         yield "Values are multiplied beside the next softmax.", right["loads hidden"]
     if key == "fp8 gain":
         yield "Exponentials are no faster in FP8. Which unit is the slowest then?", 2.0
+        odd = "Half of an odd number of cycles is not a whole number."
+        yield odd, right["both"] / max(load // 2, 2 * (qk // 2 + pv // 2), 2 * softmax)
+        yield odd, right["both"] / max(load // 2, qk + pv, 2 * softmax)
+        for digits in range(5):
+            yield "Do not round.", round(right[key], digits)
+        eight = max(load / 2, qk + max(2 * softmax, pv))
+        yield 'The gain is that of "both".', right["two tiles"] / eight
         yield "How many times faster: the old time over the new one.", 1 / right[key]
         yield (
             "Elements of one byte are half as many bytes to load.",
@@ -59,7 +67,14 @@ def fact_slips(case: Case, key: str) -> Slips:
     count, block = -(-kv_len // tile.keys), tile.keys * dims * 2
     queries = tile.warpgroups * tile.rows * dims * 2
     padding = "A block of a descriptor is a power of two wide, and what lies outside the tensor arrives as zeros."
+    wide = f"head_dim {head_dim} is a power of two: it takes {head_dim} columns."
     if key == "stage_bytes":
+        if head_dim < 128 and head_dim == dims:
+            yield wide, [each * 128 // dims for each in right]
+        if kv_len % tile.keys == 0:
+            yield _no_more(kv_len, tile.keys), [block, *[2 * block] * count, block]
+        if count > 1:
+            yield "hopper_producer.py: what is in the first stage of a walk?", [*[2 * block] * count, block]
         yield "hopper_producer.py: which values are in the stage of a tile's keys?", [2 * block] * count
         yield "hopper_producer.py: what is in the first stage of a walk, and what in the last?", [2 * block] * (count + 1)
         yield "hopper_producer.py: what is in the last stage of a walk?", [block, *[2 * block] * count]
@@ -69,6 +84,8 @@ def fact_slips(case: Case, key: str) -> Slips:
         yield "A tile that is not full is a tile.", [block, *[2 * block] * (kv_len // tile.keys - 1), block]
     if key == "full_parity":
         turns = range(count + 1)
+        if kv_len % tile.keys == 0:
+            yield _no_more(kv_len, tile.keys), [use // tile.stages & 1 for use in range(count + 2)]
         yield "That is the place in the ring. The parity changes when the ring begins anew.", [use % tile.stages for use in turns]
         yield "The parity changes when the ring begins anew.", [use & 1 for use in turns]
         yield "A parity is 0 or 1.", [use // tile.stages for use in turns]
@@ -81,6 +98,8 @@ def fact_slips(case: Case, key: str) -> Slips:
         yield "tile.warpgroups is not always 2.", 2
     if key == "shared_bytes":
         ring, results = 2 * tile.stages * block, queries if tile.out_apart else 0
+        if head_dim < 128 and head_dim == dims:
+            yield wide, right * 128 // dims
         yield "Where is the result before it leaves, with out_apart and without?", queries + ring
         yield "Where is the result before it leaves, with out_apart and without?", 2 * queries + ring
         yield "The queries stay for the whole walk.", ring + results
@@ -92,6 +111,8 @@ def fact_slips(case: Case, key: str) -> Slips:
         yield "The barriers do not count.", right + 1024
     if key == "thread_registers":
         scores, acc = tile.rows * tile.keys / 128, tile.rows * dims / 128
+        if head_dim < 128 and head_dim == dims:
+            yield wide, scores * 1.5 + tile.rows
         yield "While the next scores arrive, the weights of this tile are still multiplied. Where are they?", scores + acc
         yield "Weights are 16-bit numbers: two of them share a register.", 2 * scores + acc
         yield "Scores of the next tile arrive while the weights of this one are multiplied.", scores / 2 + acc
@@ -105,9 +126,19 @@ def fact_slips(case: Case, key: str) -> Slips:
 
         consumer, producer = REGISTERS[tile.warpgroups]
         threads = 128 * tile.warpgroups
-        yield "Registers are given out by warpgroups: what does the producer's have?", threads * consumer
-        yield "setmaxnreg is for a warpgroup: the producer's has three idle warps.", threads * consumer + 32 * producer
-        yield "That is what an SM has. What do the kernel's warpgroups hold, after setmaxnreg?", 65536
-        yield "How many consumers, and how many threads have they?", 128 * (consumer + producer)
         for other in REGISTERS.values():
-            yield f"With {tile.warpgroups} consumers a thread has other numbers.", threads * other[0] + 128 * other[1]
+            every = threads * other[0] + 128 * other[1]
+            yield f"With {tile.warpgroups} consumers a thread has other numbers.", [*other, every]
+            yield f"With {tile.warpgroups} consumers a thread has other numbers.", [*other, right[2]]
+        for hint, every in (
+            ("Registers are given out by warpgroups: what does the producer's have?", threads * consumer),
+            ("setmaxnreg is for a warpgroup: the producer's has three idle warps.", threads * consumer + 32 * producer),
+            ("That is what an SM has. What do the kernel's warpgroups hold, after setmaxnreg?", 65536),
+            ("How many consumers, and how many threads have they?", 128 * (consumer + producer)),
+        ):
+            yield hint, [consumer, producer, every]
+        yield "First a consumer's thread, then a producer's.", [producer, consumer, right[2]]
+
+
+def _no_more(kv_len: int, keys: int) -> str:
+    return f"{kv_len} keys fill {kv_len // keys} tiles of {keys}, and there is none behind them."

@@ -64,7 +64,7 @@ def in_turns():
             "empty_arrivals": tile.warpgroups,
             "shared_bytes": queries * (2 if tile.out_apart else 1) + 2 * tile.stages * keys,
             "thread_registers": tile.rows * (tile.keys + dims) // 128 + tile.rows * tile.keys // 256,
-            "block_registers": 128 * (tile.warpgroups * consumer + 24),
+            "block_registers": [consumer, 24, 128 * (tile.warpgroups * consumer + 24)],
         }
 
     return paces, timeline, kernel_facts
@@ -132,7 +132,8 @@ def by_events():
         bits = 32 * tile.rows * dims + 32 * tile.rows * tile.keys + 16 * tile.rows * tile.keys
         return {
             "stage_bytes": tuple(sizes), "full_parity": tuple(parity), "empty_arrivals": float(tile.warpgroups),
-            "shared_bytes": float(shared), "thread_registers": bits / 32 / 128, "block_registers": 64512,
+            "shared_bytes": float(shared), "thread_registers": bits / 32 / 128,
+            "block_registers": [480 / tile.warpgroups, 24.0, 64512],
         }  # fmt: skip
 
     return paces, timeline, kernel_facts
@@ -201,7 +202,7 @@ def a_walk_at_a_time():
             "stage_bytes": bring, "full_parity": [(i // stages) & 1 for i in range(len(bring))], "empty_arrivals": groups,
             "shared_bytes": d * 2 * (groups * rows * (1 + apart) + 2 * stages * keys),
             "thread_registers": rows * (1.5 * keys + d) / 128,
-            "block_registers": groups * 128 * (240 if groups == 2 else 160) + 4 * 32 * 24,
+            "block_registers": (480 // groups, 24, 128 * 480 + 4 * 32 * 24),
         }  # fmt: skip
 
     return paces, timeline, kernel_facts
@@ -276,7 +277,7 @@ def two_at_a_time():
             "empty_arrivals": tile.warpgroups,
             "shared_bytes": tile.stages * pair + (1 + bool(tile.out_apart)) * tile.warpgroups * tile.rows * 2 * d,
             "thread_registers": (2 * tile.rows * (tile.keys + d) + tile.rows * tile.keys) // 256,
-            "block_registers": 65536 - 1024,
+            "block_registers": [240 if tile.warpgroups == 2 else 160, 24, 65536 - 1024],
         }
 
     return paces, timeline, kernel_facts
@@ -300,6 +301,7 @@ LOADS = 'place = [("pv", other, tile - stages) for other in range(groups)]'
 BEFORE_PV = 'before = [("softmax", group, tile - 1), ("pv", group, tile - 2)]'
 SOFTMAX = 'run("softmax", group, tile, "exp", [("qk", group, tile)])'
 IN_STEP = 'free["tensor"] = max(free["tensor"], free["exp"]) if alive == 1 else free["tensor"]'
+BEHIND_PRODUCTS = 'free["exp"] = max(free["exp"], free["tensor"] if groups == 1 else 0)'
 FIRST_COME = """    def first_come(tiles, groups, alive, stages, cycles):
         programs = [[("load", 0, tile) for tile in range(tiles)]]
         for g in range(groups):
@@ -346,7 +348,19 @@ WRONG = [
     (change("fp8_exponentials_too", ("eight = max(load / 2, qk + pv, 2 * softmax)", "eight = slowest / 2")), {FP8}),
     (change("fp8_same_loads", ("eight = max(load / 2,", "eight = max(load,")), {FP8}),
     (change("fp8_upside_down", ("slowest / eight", "eight / slowest")), {FP8}),
+    (change("fp8_whole_cycles", ("eight = max(load / 2, qk + pv,", "eight = max(load // 2, 2 * (qk // 2 + pv // 2),")), {FP8}),
+    (change("fp8_whole_loads", ("eight = max(load / 2,", "eight = max(load // 2,")), {FP8}),
+    (change("fp8_rounded", ("slowest / eight", "round(slowest / eight, 2)")), {FP8}),
+    (change("fp8_of_two_tiles", ('"fp8 gain": slowest / eight', '"fp8 gain": max(load, 2 * (qk + max(softmax, pv)))'
+            ' / max(load / 2, qk + max(2 * softmax, pv))')), {FP8}),
+    (change("both_as_two_tiles", ('"both": slowest', '"both": max(load, 2 * (qk + max(softmax, pv)))')), {PACES}),
     # timeline
+    (change("groups_from_one", ("jobs.append((job, group, tile, start))", "jobs.append((job, (group or 0) + 1, tile, start))")),
+     {RULES, ONE, TWO}),
+    (change("half_tiles", ("jobs.append((job, group, tile, start))", "jobs.append((job, group, tile + 0.5, start))")),
+     {RULES, ONE, TWO}),
+    (change("before_the_beginning", ("jobs.append((job, group, tile, start))", "jobs.append((job, group, tile, start - 10))")),
+     {RULES, ONE, TWO}),
     (change("last_values_missing", ("for tile in range(tiles + 1)", "for tile in range(tiles)")), {RULES, ONE, TWO}),
     (change("a_load_for_each_group", ("if group == 0:\n", "if True:\n"), ('run("load", None, tile', 'run("load", group, tile'),
             ('[("load", None, tile), ("softmax"', '[("load", group, tile), ("softmax"')), {RULES, TWO}),
@@ -363,12 +377,18 @@ WRONG = [
     (change("no_load_ahead", (LOADS, LOADS.replace("tile - stages", "tile - (1 if alive == 1 else stages)"))), {ONE, TWO}),
     (change("values_first", ('turn = ["pv", "qk"] if alive == 1 else ["qk", "pv"]', 'turn = ["pv", "qk"]')), {ONE}),
     (change("in_step", (SOFTMAX, f"{SOFTMAX}\n                    {IN_STEP}")), {TWO}),
+    (change("one_after_another", (SOFTMAX, f"{BEHIND_PRODUCTS}\n                    {SOFTMAX}")), {ONE}),
     (change("whoever_can_first", ("for tile in range(tiles + 1):", "return first_come(tiles, groups, alive, stages, cycles)\n"
             "        for tile in range(0):"), ("    def kernel_facts", FIRST_COME + "    def kernel_facts")), {TWO}),
     (change("late_by_one", ('run("qk", group, tile, "tensor", before)', 'run("qk", group, tile, "tensor", before)\n'
             '                        jobs[-1] = (*jobs[-1][:3], jobs[-1][3] - 1)')), {RULES, ONE, TWO}),
     # kernel
     (change("pairs_of_one_tile", ("[keys] + [2 * keys] * (count - 1) + [keys]", "[2 * keys] * count")), {STAGES}),
+    (change("no_first_stage", ("[keys] + [2 * keys] * (count - 1) + [keys]", "[2 * keys] * count + [keys]")), {STAGES}),
+    (change("one_tile_more", ("count = -(-kv_len // tile.keys)", "count = kv_len // tile.keys + 1")), {STAGES}),
+    (change("always_128_columns", ("while dims < head_dim:\n            dims *= 2", "dims = max(128, head_dim)")),
+     {STAGES, MEMORY}),
+    (change("rows_of_all", ("queries = tile.warpgroups * tile.rows", "queries = tile.rows")), {MEMORY}),
     (change("all_stages_alike", ("[keys] + [2 * keys] * (count - 1) + [keys]", "[2 * keys] * (count + 1)")), {STAGES}),
     (change("place_for_parity", ("use // tile.stages % 2", "use % tile.stages")), {STAGES}),
     (change("producer_s_parity", ("use // tile.stages % 2", "1 - use // tile.stages % 2")), {STAGES}),
