@@ -5,6 +5,7 @@ import random
 import pytest
 import torch
 
+from course_lib.attention import hopper_schedule
 from course_lib.attention.hopper_kernel import hopper_forward_kernel
 from course_lib.attention.hopper_ladder import EVERY_STEP, STEPS, Ladder
 from course_lib.attention.hopper_launch import HopperTile, Work, launch_arguments, tile_for
@@ -83,10 +84,14 @@ def test_lengths_around_every_edge(q_len, kv_len):
         check((1, q_len, kv_len, 2, 1, 128), causal)
 
 
-def test_tiles_are_drawn_until_none_is_left():
+@pytest.mark.parametrize("heads_at_a_time", [4, 12])
+def test_tiles_are_drawn_until_none_is_left(heads_at_a_time, monkeypatch):
+    """Of 12 heads: 4 at a time, which is no divisor of the 6 of a sequence, and all of them."""
+    monkeypatch.setattr(hopper_schedule, "L2_BYTES_FOR_KV", heads_at_a_time // 2 * 500 * 64 * 4)
     q, k, v = random_qkv(2, 400, 500, 6, 3, 64, torch.bfloat16)
     out, lse = torch.full_like(q, torch.nan), torch.full((2, 6, 400), torch.nan)
     work, counter = Work(q, k, v, out, lse, True, 64**-0.5, 400, 500), torch.zeros(1, dtype=torch.int32)
+    assert hopper_schedule.heads_at_a_time(2, 500, 64) == heads_at_a_time
     run(work, counter, 3, EVERY_STEP, tile_for(64, EVERY_STEP))
     assert_within_budget((out, lse), attention_reference(q, k, v, causal=True), v, torch.bfloat16, 2.0**-14)
     assert counter.item() == work.tiles(tile_for(64, EVERY_STEP))
