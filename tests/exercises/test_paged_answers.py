@@ -52,6 +52,26 @@ def test_a_right_cache_passes_however_it_is_written(findings, answer):
     assert not any(one for found in of_each.values() for one in found), of_each
 
 
+@pytest.mark.parametrize(
+    ("answer", "name", "words"),
+    [
+        (answers.always_16, "write", "Blocks have 32 slots here, and slots were found as if they had 16"),
+        (answers.maximum_falls, "lengths", "m must never fall"),
+    ],
+    ids=lambda v: getattr(v, "__name__", v),
+)
+def test_a_slip_that_one_case_shows_is_named(answer, name, words):
+    known = exercise("2.8")
+    jobs = [job for job in plan(known, "check", seed=judged_together.SEED) if known.criteria[job.criterion].name == name]
+    criterion = known.criteria[jobs[0].criterion]
+    of_each = {
+        each: [of_output(criterion, job, attempt(getattr(runner, criterion.run), each, job.case)) for job in jobs]
+        for each in (answer, answers.one_tile)
+    }
+    assert words in str(next(filter(None, of_each[answer])))
+    assert not any(of_each[answers.one_tile])
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("answer", answers.REST_RIGHT, ids=lambda a: a.__name__)
 def test_another_right_cache_passes(answer, tmp_path):

@@ -24,6 +24,11 @@ SAYS = {  # what a learner reads, where the words are the point
     answers.first_head_only: "Each KV head has keys and values of its own",
     answers.items_for_none: "A sequence without tokens has no item",
     answers.shuffled: "a second call with the same arguments gave another list",
+    answers.share_rounded_down: "Items of 15 blocks are T / 4P rounded down",
+    answers.first_tile_of_parts: "Only the first 64 parts of each pair are there",
+    answers.merge_not_rescaled: "When a later tile of parts raises m",
+    answers.part_maximum_falls: "m must never fall",
+    answers.merge_maximum_falls: "m must never fall",
     answers.ends_with_the_block: "NaN lies wherever no token does",
     answers.whole_sequence: "Every part goes on to its sequence's end",
     answers.first_part: "Only the first part of each pair is there",
@@ -115,6 +120,28 @@ def test_a_right_plan_passes_however_it_is_written(answer):
 @pytest.mark.compile
 def test_wrong_decodes_fail_exactly_the_criteria_they_break(tmp_path):
     check_decodes(answers.MORE_WRONG, [], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("answer", "name"),
+    [
+        (answers.first_tile_of_parts, "parts"),
+        (answers.merge_not_rescaled, "parts"),
+        (answers.part_maximum_falls, "edges"),
+        (answers.merge_maximum_falls, "edges"),
+    ],
+    ids=lambda v: getattr(v, "__name__", v),
+)
+def test_a_slip_that_only_many_parts_or_tiles_show_is_seen_in_the_last_case_and_named(answer, name):
+    known = exercise("2.9")
+    *_, (criterion, case) = [
+        (known.criteria[job.criterion], job.case)
+        for job in plan(known, "check", seed=SEED)
+        if known.criteria[job.criterion].name == name
+    ]
+    for each, words in ((answer, SAYS[answer]), (answers.quarter_shares, "")):
+        found = criterion.mistake(case, attempt(runner.split_decode, each, dict(case)))
+        assert (words in str(found)) if words else found is None, found
 
 
 @pytest.mark.soak

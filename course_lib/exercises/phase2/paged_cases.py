@@ -71,20 +71,24 @@ def _case(
 
 
 def write_cases(seed: int) -> list[Case]:
-    """Slots in no order, on either side of blocks' borders, in three layouts; tokens to skip; a cache that is in use."""
+    """Slots in no order, on either side of blocks' borders, three sizes of block and layouts; tokens to skip; a cache in use.
+
+    Blocks of 32 come first with slots that lie in the cache even for who takes them for blocks of 16, so that a hint can say so.
+    """
     import torch
 
     draw = _generator(seed)
     cases = []
-    for name, tokens, heads, head_dim, dtype, layout, skip in (
-        (f"{9 + seed % 7} tokens", 9 + seed % 7, 2, 64, FP16, "plain", 0),
-        ("12 tokens, of which some are skipped", 12, 3, 64, BF16, "plain", 4),
-        ("K and V of a block side by side, k and v parts of one product", 7, 2, 128, BF16, "together", 1),
-        ("V in another order than K, k and v parts of one product", 6 + seed % 5, 2, 64, FP16, "apart", 2),
-        ("one token, and it is skipped", 1, 1, 64, FP16, "plain", 1),
+    for name, tokens, heads, head_dim, dtype, layout, size, skip in (
+        (f"{9 + seed % 7} tokens", 9 + seed % 7, 2, 64, FP16, "plain", 16, 0),
+        ("12 tokens, of which some are skipped, blocks of 32", 12, 3, 64, BF16, "plain", 32, 4),
+        ("K and V of a block side by side, k and v parts of one product, blocks of 64", 7, 2, 128, BF16, "together", 64, 1),
+        ("V in another order than K, k and v parts of one product", 6 + seed % 5, 2, 64, FP16, "apart", 16, 2),
+        ("one token, and it is skipped", 1, 1, 64, FP16, "plain", 16, 1),
     ):
-        case = _case("", [20, 5], draw, heads=(1, heads), head_dim=head_dim, dtype=dtype, layout=layout)
-        slots = _free_slots(case, draw)[:tokens]
+        case = _case("", [20, 5], draw, heads=(1, heads), head_dim=head_dim, dtype=dtype, layout=layout, block_size=size)
+        slots = _free_slots(case, draw)
+        slots = (slots[slots < 16 * len(case["k_blocks"])] if size == 32 else slots)[:tokens]
         slots[torch.randperm(tokens, generator=draw)[:skip]] = -1
         cases.append(_with_new(case | {"name": f"{name} in {dtype}"}, slots, draw))
     return cases
@@ -113,7 +117,7 @@ def _with_new(case: Case, slots: "Tensor", draw: Any) -> Case:
 
 
 def length_cases(seed: int) -> list[Case]:
-    """Lengths of 0 and 1, and around a block's end, for each size of block; rising and falling scores; one that is very low."""
+    """Lengths of 0 and 1, and around a block's end, for each size of block; rising and falling scores; very low ones."""
     import torch
 
     draw = _generator(seed)
@@ -123,6 +127,10 @@ def length_cases(seed: int) -> list[Case]:
     _rise(falling, -1)
     low = _case("one token, whose score is -20,000", [1], draw, block_size=16)
     low["q"], low["k_blocks"][low["tables"][0, 0], 0] = torch.full_like(low["q"], 50.0), -50.0
+    late = _case("scores of 20,000, and far lower ones behind", [300], draw)
+    late["q"], late["falls"] = torch.full_like(late["q"], 50.0), True
+    for token in range(300):
+        late["k_blocks"][late["tables"][0, token // 16], token % 16] = 50.0 if token < 20 else -50.0
     return [
         rising,
         _case("lengths 0, 1, 15, 16 and 17, blocks of 16", [0, 1, 15, 16, 17], draw),
@@ -130,6 +138,7 @@ def length_cases(seed: int) -> list[Case]:
         _case("lengths 127, 128, 0 and 129, blocks of 64", [127, 128, 0, 129], draw, block_size=64, dtype=BF16),
         falling,
         low,
+        late,
     ]
 
 

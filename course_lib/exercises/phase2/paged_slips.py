@@ -16,6 +16,7 @@ NO_TOKEN = "A sequence without tokens gives zeros. What is acc / l when l is 0, 
 NO_NUMBER = "Was this row stored? Which heads and sequences does a program have, and how many programs are there?"
 NOT_YET = "The newest tokens' slots hold NaN until they are written. If the other decodes pass, look at the write."
 LOW = "The score is very low here, and something was higher: a mask other than -inf, or a maximum that began at a number?"
+FALLS = "Scores are high first and far lower behind. m must never fall: it is the larger of the old maximum and the tile's own."
 SIDE_BY_SIDE = "K and V of a block lie side by side here. How far apart do two blocks begin?"
 ITS_OWN = "V lies in another order than K here. Whose strides lead to a slot of V?"
 MISSING = "What is wrong was not written at all. Which tokens and heads does a program have, and how many programs are there?"
@@ -32,6 +33,8 @@ def decode_slip(case: Case, got: Any, want: Any, within: tuple[float, float]) ->
         return ""
     if not bool(got.any()) and "-20,000" in case["name"]:
         return LOW
+    if case.get("falls") and got.isnan().any():
+        return FALLS
     explains: list[tuple[float, str]] = []
     for hint, value in _decode_slips(case, want):
         if compare_tensor(got, value.to(got.dtype), rtol=2 * within[0], atol=2 * within[1]) is None:
@@ -195,6 +198,11 @@ def _write_slips(case: Case) -> Iterator[tuple[str, dict[str, Any]]]:
     heads, tokens = torch.zeros(k.shape[1], dtype=torch.long), torch.zeros(len(k), dtype=torch.long)
     yield "Every head holds what belongs to the first one. Which head is copied?", {"k": k[:, heads], "v": v[:, heads]}
     yield "Every slot holds the first token. Which token does a program copy?", {"k": k[tokens], "v": v[tokens]}
+    size = case["k_blocks"].shape[1]
+    for other in (16, 32, 64):
+        if other < size:
+            hint = f"Blocks have {size} slots here, and slots were found as if they had {other}. k_blocks.shape says how many."
+            yield hint, {"slots": torch.where(slots < 0, slots, slots // other * size + slots % other)}
     number = torch.arange(len(slots))
     place = "Token i was written at place i. Its place is slots[i]."
     yield place, {"slots": number}

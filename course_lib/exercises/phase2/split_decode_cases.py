@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 POISON = float("nan")
 FP16, BF16 = "float16", "bfloat16"
+MANY = 132  # parts of a pair: more than a merge takes at a time, and as many as a plan may make of one long context
 WIDE = 3  # heads that lie behind q in its buffer
 
 
@@ -86,6 +87,7 @@ def part_cases(seed: int) -> list[Case]:
         _rising(_case("150 and 129 tokens, each pair in one part", [150, 129], draw, most=99, head_dim=128, dtype=BF16)),
         _rising(_case("90 and 64 tokens, in parts of a block", [90, 64], draw, most=1, block_size=32, dtype=BF16, kv_heads=1)),
         _case("300 and 64 tokens, in parts of 3 blocks", [300, 64], draw, most=3, block_size=64, kv_heads=1),
+        _rising(_case(f"{MANY * 16 - 5} tokens, in parts of a block", [MANY * 16 - 5], draw, most=1, kv_heads=1, group=2)),
     ]
 
 
@@ -149,16 +151,21 @@ def edge_cases(seed: int) -> list[Case]:
         _case("items without a block", [0, length, 0, 20], draw, items=some),
         _case("no token anywhere", [0, 0], draw),
     ]
-    falling = _case("scores of -20,000 in one part, 20,000 in another, and -20,000 in all", [64, 64], draw, kv_heads=1, most=2)
+    words = "scores of -20,000 in one part, 20,000 in another, -20,000 in all, and 20,000 long before -20,000"
+    falls = [
+        (2, 0, 0, 14),
+        *[(2, 0, 14, 14)] * (MANY - 2),
+        (2, 0, 14, 15),
+    ]  # behind the first block all is low, by tokens and by parts
+    falling = _case(words, [64, 64, 240], draw, kv_heads=1, items=[*cut([64, 64], 1, 16, 2), *falls])
     falling["q"] = falling["q"] * 0 + 50
     k = falling["k_blocks"]
-    sign = k.new_tensor([[-1, -1, 1, 1], [-1, -1, -1, -1]])
-    for sequence in range(2):
-        for place in range(4):
+    for sequence, signs in enumerate(([-1, -1, 1, 1], [-1] * 4, [1] + [-1] * 14)):
+        for place, sign in enumerate(signs):
             block = int(falling["block_tables"][sequence, place])
-            k[block] = 50 * sign[sequence, place]
+            k[block] = 50 * sign
             k[block, :, :, 0] += 0.25 * (k.new_tensor(range(16))[:, None] % 4)
-    return [*cases, falling]
+    return [*cases, {**falling, "falls": 2}]
 
 
 def traffic_cases(seed: int) -> list[Case]:

@@ -11,7 +11,9 @@ DEAD = "NaN lies wherever no token does. A weight of 0 does not silence it: load
 EMPTY = "A part without a token, or a pair without parts: what is -inf - (-inf), and what is 0 / 0?"
 NO_NUMBER = "Was this row stored? And can an exponential overflow? inf / inf is NaN."
 LOW = "The scores are very low here, and something was higher: does a maximum begin at a number, or does one stand for -inf?"
+FALLS = "Scores are high first and far lower behind. m must never fall: it is the larger of the old maximum and the tile's own."
 VERY_LOW = -5000  # scores below what a number in place of -inf may be
+PARTS = (1, 8, 16, 32, 64, 128)  # that a merge may take at a time
 VIEWS = "q, K and V are views of wider buffers here. If the other criteria pass: which strides does each pointer take?"
 
 
@@ -40,6 +42,8 @@ def _why_nan(case: Case, got: Any) -> str:
     import torch
 
     nan = got.isnan().flatten(1).any(1)
+    if nan.nonzero().flatten().tolist() == [case.get("falls")]:
+        return FALLS
     without = case["kv_lengths"] == 0
     for sequence, _, first, end in case["items"].tolist():
         without[sequence] |= first == end
@@ -144,11 +148,32 @@ def _merges(parts: Any, out: Any, lse: Any, kv_heads: int) -> Iterator[tuple[str
         (bases, lambda o, l: _of(o, l * math.log(2))),
     ):
         yield "out", hint, _whole(parts, merge, out, kv_heads)
+    yield from _merges_in_tiles(parts, out, kv_heads)
     for hint, merge in (
         ("This is the largest lse of the parts. Where is the sum of their weights?", lambda o, l: l.amax(0)),
         ("This is the sum of the parts' lse. Sums of exponentials add up, their logarithms do not.", lambda o, l: l.sum(0)),
     ):
         yield "lse", hint, _whole(parts, merge, lse, kv_heads)
+
+
+def _merges_in_tiles(parts: Any, out: Any, kv_heads: int) -> Iterator[tuple[str, str, Any]]:
+    """What a merge of finished parts leads to that ends after one tile of parts, or does not rescale acc from tile to tile."""
+    missing = "Only the first {} parts of each pair are there. Does your loop over tiles of parts go on to first[p + 1]?"
+    import torch
+
+    rescale = "When a later tile of parts raises m, acc of the merge is too large. What is it multiplied by?"
+
+    def walked(outs: Any, lses: Any, tile: int) -> Any:
+        acc, m = torch.zeros_like(outs[0]), lses[0]
+        for o, l in zip(outs.split(tile), lses.split(tile), strict=True):
+            m = m.maximum(l.amax(0))
+            acc = acc + ((l - m).exp()[..., None] * o).sum(0)
+        return acc / (lses - m).exp().sum(0)[..., None]
+
+    for tile in PARTS:
+        if max(map(len, parts), default=0) > tile:
+            yield "out", missing.format(tile), _whole(parts, lambda o, l, n=tile: _of(o[:n], l[:n]), out, kv_heads)
+            yield "out", rescale, _whole(parts, lambda o, l, n=tile: walked(o, l, n), out, kv_heads)
 
 
 def _of(outs: Any, lses: Any) -> Any:

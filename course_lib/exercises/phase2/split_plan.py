@@ -157,6 +157,9 @@ def _why_many(case: Case, items: list[list[int]]) -> str:
         return "Every sequence is cut into as many pieces, the short ones too. Cut to a length, not into a number."
     if all(end - first == 1 for _, _, first, end in items) and max(blocks) > 1:
         return "Every block is an item of its own, which costs a start, and a part that is written and read again."
+    least = numbers(case)[0] // (FINER * case["programs"])
+    if max(end - first for _, _, first, end in items) == least >= LEAST_BLOCKS:
+        return f"Items of {least} blocks are T / 4P rounded down, and what that leaves over makes more items. Rounded up?"
     return "How many blocks should an item have at least, and how many when there is plenty of work?"
 
 
@@ -215,4 +218,5 @@ def few_cases(seed: int) -> list[Case]:
         _case("4 x 8192 tokens for 4 programs", [8192] * 4, kv_heads=2, programs=4),
         _case("200 sequences of 200 to 900 tokens", [draw.randint(200, 900) for _ in range(200)]),
         _case("1 x 131072 tokens", [131_072]),
+        _case("1 x 131072 tokens, one KV head, 132 programs", [131_072], kv_heads=1, programs=132),  # T / 4P = 15.5
     ]

@@ -365,6 +365,7 @@ slot_of_each_element = change(
     ),
 )
 narrow_write = change("narrow_write", (WRITE_LAUNCH, "HEADS=triton.next_power_of_2(kv_heads), D=dim, num_warps=32,\n"))
+always_16 = change("always_16", ("block = slot // SIZE", "block = slot // 16"), ("place = slot % SIZE", "place = slot % 16"))
 skips_slot_zero = change("skips_slot_zero", (SLOT, "if slot > 0:"))
 
 # the decode
@@ -377,6 +378,7 @@ dead_scores = change("dead_scores", (MASK, "s"))
 dead_values = change("dead_values", (VALUE, "tl.load(v_ptr + v_at)"))
 finite_mask = change("finite_mask", (MASK, "tl.where(live, s, -10000.0)"))
 starts_at_zero = change("starts_at_zero", ('m = tl.full((), float("-inf"), tl.float32)', "m = tl.full((), 0.0, tl.float32)"))
+maximum_falls = change("maximum_falls", ("tl.maximum(m, tl.max(s, 0))", "tl.max(s, 0)"))
 l_is_not_rescaled = change("l_is_not_rescaled", (SUM, "l + tl.sum(p, 0)"))
 acc_is_not_rescaled = change("acc_is_not_rescaled", ("acc = acc * old + ", "acc = acc + "))
 another_head_map = change("another_head_map", (KV_HEAD, "head % (tl.num_programs(0) // group)"))
@@ -472,6 +474,7 @@ REST_WRONG = [  # judged by the soak and on a GPU
     (swapped, WRITE | {"step"}),
     (v_lies_like_k, {"write"}),
     (skips_slot_zero, {"write", "write traffic"}),
+    (always_16, {"write", "write traffic"}),
     (slot_of_each_element, {"write traffic"}),
     (no_scale, DECODE),
     (acc_is_not_rescaled, {"lengths", "decode traffic"}),
@@ -486,6 +489,7 @@ REST_WRONG = [  # judged by the soak and on a GPU
     (scale_of_64, {"lengths", "decode compiled"}),
     (not_divided, DECODE),
     (starts_at_zero, {"lengths"}),
+    (maximum_falls, {"lengths"}),
     (l_is_not_rescaled, {"lengths", "decode traffic"}),
     (first_kv_head, {"heads", "layouts", "step", "decode traffic", "decode compiled"}),
     (one_more, DECODE),

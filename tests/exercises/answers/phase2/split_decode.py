@@ -475,6 +475,10 @@ sixteen_each = change(
 by_the_longest = change("by_the_longest", (MOST, "most = max(-(-max(blocks, default=0) * kv_heads // (4 * programs)), 8)"))
 single_blocks = change("single_blocks", (MOST, "most = 1"))
 no_least = change("no_least", (MOST, MOST.replace(", 8)", ", 1)")))
+share_rounded_down = change(
+    "share_rounded_down",
+    (MOST, MOST.replace("-(-sum(blocks) * kv_heads // (4 * programs))", "sum(blocks) * kv_heads // (4 * programs)")),
+)
 one_head_counted = change("one_head_counted", (MOST, MOST.replace(" * kv_heads", "")))
 rounded_down = change("rounded_down", (BLOCKS, BLOCKS.replace("-(-length // block_size)", "length // block_size")))
 one_block_too_many = change(
@@ -508,6 +512,13 @@ part_divides_by_zero = change("part_divides_by_zero", ("acc / safe[:, None]", "a
 merge_from_zero = change("merge_from_zero", ('m = tl.full((), float("-inf"), tl.float32)', "m = tl.full((), 0.0, tl.float32)"))
 not_divided = change("not_divided", ("(acc / safe).to", "acc.to"))
 old_not_rescaled = change("old_not_rescaled", ("acc = acc * old[:, None] + tl.dot", "acc = acc + tl.dot"))
+first_tile_of_parts = change(
+    "first_tile_of_parts",
+    ("for start in range(begin, end, PARTS)", "for start in range(begin, tl.minimum(end, begin + PARTS), PARTS)"),
+)
+merge_not_rescaled = change("merge_not_rescaled", ("acc = acc * old + tl.sum", "acc = acc + tl.sum"))
+part_maximum_falls = change("part_maximum_falls", ("tl.maximum(m, tl.max(s, 1))", "tl.max(s, 1)"))
+merge_maximum_falls = change("merge_maximum_falls", ("tl.maximum(m, tl.max(lse, 0))", "tl.max(lse, 0)"))
 base_two_lse = change("base_two_lse", ("(m + tl.log2(safe)) * 0.6931471805599453", "m + tl.log2(safe)"))
 two_bases = change(
     "two_bases",
@@ -549,6 +560,7 @@ WRONG_PLANS = [
     (sixteen_each, {BALANCED, CRUMBS}),
     (by_the_longest, {CRUMBS}),
     (no_least, {CRUMBS}),
+    (share_rounded_down, {CRUMBS}),
     (one_head_counted, {CRUMBS}),
     (rounded_down, PLAN),
     (one_block_too_many, PLAN),
@@ -574,6 +586,10 @@ REST_WRONG = [  # in the long tests, and on a GPU
     (merge_from_zero, {"edges"}),
     (not_divided, DECODE),
     (old_not_rescaled, {"parts", "traffic"}),
+    (first_tile_of_parts, {"parts"}),
+    (merge_not_rescaled, {"parts"}),
+    (part_maximum_falls, {"edges"}),
+    (merge_maximum_falls, {"edges"}),
     (base_two_lse, DECODE),
     (two_bases, DECODE),
     (no_scale, DECODE),
