@@ -4013,7 +4013,7 @@ lab.check("2.10", reading_fa3)
 # The kernel can leave out each step (`hopper_ladder.py`). `plain`: eight warps do everything in turn, but the copy engine is ahead. `specialised`: a producer and two consumers. `overlap`: two tiles inside a consumer. `pinned`: the same, and the assembler may not undo it. `ping_pong`: turns. `persistent`: one block for each SM, which goes from tile to
 # tile of queries. `balanced`: its tiles are dealt out ahead.
 #
-# **Predict**, with your paces: which step buys the most, and what does the model say about the last four?
+# **Predict**, with your paces: which step buys the most, and what does the model say about `overlap` and `ping_pong`?
 #
 # Bars are measured on an H200: 16 heads of 128, bf16, random data, cold L2, as a share of what a large matrix product reaches there. The bands are the model's, from exponentials alone to a softmax in turn; it says nothing about the last two steps. The line is FlashAttention-3, the wheel `fa3-fwd`, in the same run. (On a Hopper GPU the cell measures your device, which takes a minute or two, mostly for compiling; elsewhere it shows the recorded result.)
 
@@ -4107,7 +4107,7 @@ for shape, rows in ladder.items():
 # - **Ping-pong buys next to nothing here**, or costs a little. The paces cannot tell, for they take the best order. But look at `specialised`: two groups in step, both at their softmax, would reach 67% at most, and without any orders they are well above that in each panel. They have found their turns themselves. Others measured both: FlashAttention-3's authors had gained about a tenth by it; the ladder of Meta's TLX
 #   (facebookexperimental/triton, H100, fp16) goes from 478-612 TFLOP/s with overlap to 462-599 with ping-pong. The worth of a step depends on the ones below it, which is what a ladder is for.
 # - **`persistent` alone can cost a third** when the mask is causal. No timeline of one SM can tell. What can?
-# - **FlashAttention-3 itself** is about where the ladder ends, a percent or two to either side. Compare the printed lines.
+# - **FlashAttention-3 itself** is about where the ladder ends, a few percent to either side at most: compare the printed lines.
 #
 # ### The other model
 #
@@ -4163,7 +4163,7 @@ except FileNotFoundError:
 
 # %% [markdown]
 # Where we measured it, FP8 is about a quarter faster than our bf16 with long sequences, and less with short ones. That is near 1.28, far from 2: a softmax is more than its exponentials, and products that take half as long leave half the time to hide it. (Near is no proof. The kernel has more to do in FP8, too: weights change their layout and are scaled.)
-# Quantising and transposing came before the clock started. FlashAttention-3's FP8 is faster still with long sequences.
+# Quantising and transposing came before the clock started. FlashAttention-3's FP8 is somewhat faster with long sequences.
 #
 # Where one entry in a thousand is large, the error is more than ten times that of bf16. A rotation takes more than half of it away, and leaves several times the error of bf16. So FP8 here is an offer: some speed for some precision, and whether it is a good one depends on the model.
 #
