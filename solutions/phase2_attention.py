@@ -3780,7 +3780,8 @@ try:
             cycles = cycles_of(64, 128, head_dim)
             cycles["softmax"] += 224 + head_dim // 2 if softmax == "everything in turn" else 0
             mine, products = paces(cycles), 2 * (cycles["qk"] + cycles["pv"])
-            shares = ", ".join(f"{way} {products / each:4.0%}" for way, each in mine.items() if way != "fp8 gain")
+            ways = {way: products / each for way, each in mine.items() if way != "fp8 gain"}
+            shares = ", ".join(f"{way} {share:4.0%}" for way, share in ways.items())
             print(f"head_dim {head_dim:>3}, {softmax:<18}: {shares}; FP8 {mine['fp8 gain']:.2f} times")
 except NotImplementedError as still_open:
     print(still_open)
@@ -3900,7 +3901,8 @@ except NotImplementedError as still_open:
 try:
     for stages in (2, 3, 4):
         jobs = timeline(12, 2, 2, stages, two)
-        print(f"{stages} stages: {max(start + two[job] for job, _, _, start in jobs):,.0f} cycles for 12 tiles")
+        last = max(start + two[job] for job, _, _, start in jobs)
+        print(f"{stages} stages: {last:,.0f} cycles for 12 tiles")
 except NotImplementedError as still_open:
     print(still_open)
 
@@ -3921,7 +3923,8 @@ import pathlib
 
 def show_source(module, name, until="@gluon.jit"):
     """A function's lines, up to a line that begins with `until`."""
-    lines = pathlib.Path(importlib.util.find_spec(f"course_lib.attention.{module}").origin).read_text().splitlines()
+    path = importlib.util.find_spec(f"course_lib.attention.{module}").origin
+    lines = pathlib.Path(path).read_text().splitlines()
     first = next(i for i, line in enumerate(lines) if line.startswith(f"def {name}("))
     rest = itertools.takewhile(lambda line: not line.startswith(until), lines[first + 1 :])
     print("\n".join([lines[first], *rest]).rstrip())
@@ -4057,7 +4060,8 @@ def live_ladder():
 
     roof, panels = measured_roofs().bf16_tflops.median, {}
     for sequences, tokens, causal in SHAPES:
-        q, k, v = (torch.randn(sequences, tokens, 16, 128, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        shape = (sequences, tokens, 16, 128)
+        q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
         tflop = 4 * sequences * 16 * tokens**2 * 128 / 1e12 / (2 if causal else 1)
         for step in STEPS:
             call = functools.partial(hopper_attention, q, k, v, causal=causal, steps=Ladder.up_to(step))
@@ -4084,15 +4088,15 @@ except NotImplementedError as still_open:
     print(still_open)
 except FileNotFoundError:
     ladder, peers = {}, {}
-    print("This has not been recorded yet. On a Hopper GPU, this cell or `labs bench hopper_ladder` measures it.")
+    print("Not recorded yet: on a Hopper GPU, this cell or `labs bench hopper_ladder` measures it.")
 
 # %% [markdown]
 # And each step against the one before it, and the last one beside other kernels:
 
 # %%
 for shape, rows in ladder.items():
-    gains = [f"{after['step']} {after['share'] / before['share'] - 1:+.1%}" for before, after in itertools.pairwise(rows)]
-    print(f"{shape}: {', '.join(gains)}")
+    gains = {row["step"]: row["share"] / before["share"] - 1 for before, row in itertools.pairwise(rows)}
+    print(f"{shape}: {', '.join(f'{step} {gain:+.1%}' for step, gain in gains.items())}")
 print()
 for shape, rows in ladder.items():
     others = "".join(f", {name} {shares[shape]:.0%}" for name, shares in peers.items() if shape in shares)
@@ -4119,9 +4123,10 @@ import heapq
 
 
 def busiest_sm(sequences, tokens, causal, heads=16, rows=128, sms=132):
-    """Work of the busiest SM over its fair share: tiles dealt out in turn, and heaviest first to whoever has the least."""
+    """Work of the busiest SM over its fair share: dealt out in turn, and heaviest first to who has the least."""
     q_tiles = tokens // rows
-    costs = [(q_tiles - place if causal else q_tiles) + 1 for _ in range(sequences * heads) for place in range(q_tiles)]
+    of_a_head = [(q_tiles - place if causal else q_tiles) + 1 for place in range(q_tiles)]
+    costs = of_a_head * (sequences * heads)
     in_turn = max(sum(costs[sm::sms]) for sm in range(sms))
     work = [0] * sms
     for cost in sorted(costs, reverse=True):
