@@ -21,15 +21,13 @@ from course_lib.attention.tiles import HOPPER
 from course_lib.interpreter.compiled import Launch, compile_reports
 from course_lib.timing import l2_flusher, time_calls
 
+from ._flash_setup import SOURCES as SETUP_SOURCES
 from ._flash_setup import Case
+from ._peers import PRODUCT_SOURCES
 from ._points import product_tflops
 from ._result import write_result
 
-SOURCES = (
-    "benchmarks/flash_tiles.py", "benchmarks/_flash_setup.py", "course_lib/attention/forward.py",
-    "course_lib/attention/forward_kernel.py", "course_lib/attention/tiles.py", "course_lib/timing/events.py",
-    "course_lib/timing/flush.py",
-)  # fmt: skip
+SOURCES = ("benchmarks/flash_tiles.py", *SETUP_SOURCES, *PRODUCT_SOURCES)
 HEAD_DIMS, SEQUENCE, ROUNDS, PROCESSES = (64, 128), 4096, 5, 12
 TILES = [Tile(*four, descriptors=True) for four in itertools.product((64, 128), (32, 64, 128), (4, 8), (2, 3, 4))]
 Variant = tuple[Case, Tile]

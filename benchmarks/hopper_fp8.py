@@ -14,12 +14,13 @@ from course_lib.attention import attention_reference
 from course_lib.attention.hopper_forward import hopper_attention
 from course_lib.attention.hopper_fp8 import hopper_attention_fp8, quantise_heads, rotated, transpose_values
 
+from ._flash_setup import SOURCES as SETUP_SOURCES
 from ._flash_setup import Case, in_turns, tflops
 from ._result import write_result
 
 FILES = ("consumer", "eight", "fp8", "kernel", "launch", "order", "producer", "schedule", "softmax", "tiles", "weights")
 SOURCES = (
-    "benchmarks/hopper_fp8.py", "benchmarks/_flash_setup.py", "course_lib/timing/events.py", "course_lib/timing/flush.py",
+    "benchmarks/hopper_fp8.py", *SETUP_SOURCES,
     *(f"course_lib/attention/hopper_{name}.py" for name in FILES),
 )  # fmt: skip
 

@@ -11,8 +11,10 @@ from typing import Any
 
 import torch
 
+from ._flash_setup import SOURCES as SETUP_SOURCES
 from ._flash_setup import Case, in_turns, tflops
 from ._hopper_setup import calls, compile_ahead, errors_to_float64, rungs
+from ._peers import PRODUCT_SOURCES
 from ._points import product_tflops
 from ._result import write_result
 
@@ -21,8 +23,8 @@ FILES = (
     "softmax", "tiles", "weights",
 )  # fmt: skip
 SOURCES = (
-    "benchmarks/hopper_ladder.py", "benchmarks/_hopper_setup.py", "benchmarks/_flash_setup.py", "course_lib/timing/events.py",
-    "course_lib/timing/flush.py", *(f"course_lib/attention/hopper_{name}.py" for name in FILES),
+    "benchmarks/hopper_ladder.py", "benchmarks/_hopper_setup.py", *SETUP_SOURCES, *PRODUCT_SOURCES,
+    *(f"course_lib/attention/hopper_{name}.py" for name in FILES),
 )  # fmt: skip
 BEST = "balanced"
 LADDER_SEQUENCES, OTHER_SEQUENCES = (4096, 16384), (512, 1024, 2048, 8192)
