@@ -1,8 +1,8 @@
 """Decode of rows that share a prefix: read the prefix once for all of them, and each row's own tokens as usual.
 
-64 rows with 16384 shared tokens and 256 of their own: flat decode reads 64 * 16640 tokens. The queries of all rows become the rows
-of tiles over the shared blocks (decode_kernel.py with many queries an item). With 4 query heads for a KV head a tile of 128 rows
-takes 32 queries, so that the prefix is read twice: 2 * 16384 + 64 * 256 tokens, 22 times fewer. Both results are merged by
+64 rows with 16384 shared tokens and 256 of their own: flat decode reads 64 * 16640 tokens. The queries of all rows become the
+rows of tiles over the shared blocks (decode_kernel.py with many queries an item). With 4 query heads for a KV head a tile of 128
+rows takes 32 queries, so that the prefix is read twice: 2 * 16384 + 64 * 256 tokens, 22 times fewer. Both results are merged by
 their lse, as splits are.
 """
 

@@ -120,7 +120,12 @@ def _smaller(tile: Tile, head_dim: int, sm: Sm, element_bytes: int) -> str:
         fewer = Tile(tile.query_rows, tile.key_rows, tile.warps, stages)
         if tile_needs(fewer, head_dim, sm, element_bytes).shared_bytes <= sm.shared_block_bytes:
             return f"use {stages} stages"
-    return f"use a smaller block, say {max(tile.query_rows // 2, 16)} x {max(tile.key_rows // 2, 16)}"
+    rows, keys = tile.query_rows, tile.key_rows
+    while max(rows, keys) > 16:
+        rows, keys = max(rows // 2, 16), max(keys // 2, 16)
+        if tile_needs(Tile(rows, keys, tile.warps, 2), head_dim, sm, element_bytes).shared_bytes <= sm.shared_block_bytes:
+            return f"use a smaller block, say {rows} x {keys} with 2 stages"
+    return f"no block fits with head_dim {head_dim}; cut head_dim into parts"
 
 
 def _more_warps(tile: Tile, head_dim: int, sm: Sm) -> str:
