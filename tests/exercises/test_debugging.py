@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from course_lib.course.live import check_live
-from course_lib.exercises.phase2.debugging_caches import TOLD, cache_cases, check_verdict
+from course_lib.exercises.phase2.debugging_caches import FAULTS, RIGHT, TOLD, cache_cases, check_verdict, kind_of
 from course_lib.exercises.phase2.debugging_cases import gather_cases, page_cases, reuse_cases
 from course_lib.exercises.phase2.debugging_judge import check_operations
 from course_lib.exercises.phase2.findings_cases import cause_cases, number_cases
@@ -13,19 +13,20 @@ from course_lib.exercises.runners import phase2_debugging as runner
 from course_lib.kvcache.baselines import MaxLength, OracleFirstFit, Paged
 from course_lib.kvcache.replay import replay
 from course_lib.kvcache.trace import SHAREGPT, Request
-from course_lib.workloads.faulty_caches import FAULTS, RIGHT, cache_maker
+from course_lib.workloads import faulty_caches
+from course_lib.workloads.faulty_caches import cache_maker, turn_of
 
 from .answers.phase2 import debugging as answers
 
 SAYS = {
     "says_false_and_raises_nothing": "A result is not looked at",
-    "wants_page_0_first": "the cache's affair",
+    "wants_page_0_first": "which page is handed out",
     "looks_at_keys_only": "two tensors to look at",
     "never_beyond_the_end": "behind the last token",
     "whole_numbers": "survive a rounding",
     "keeps_its_buffer": "into the same buffer",
     "writes_into_nothing": "Whose is the result?",
-    "never_full": "every page is in use",
+    "never_full": "after a refusal",
     "counts_before_there_is_a_page": "a token that was refused",
     "opens_too_early": "opened by the first token in it",
     "sorts_the_pages": "In which order",
@@ -39,6 +40,16 @@ SAYS = {
     "internal_only": "Reserved slots are empty",
     "every_miss_is_lost": "nobody sent before",
     "evictions_of_the_window": "before the first scrape",
+    "any_error_is_a_refusal": "Which exceptions does your test take",
+    "never_an_empty_range_behind_the_end": "when start = stop",
+    "goes_on_and_on": "Fewer rounds",
+    "an_empty_range_anywhere": "not more",
+    "stop_is_asked_for": "stop itself is not asked for",
+    "keys_and_values_exchanged": "Keys lie in k_pages",
+    "gauges_as_differences": "nothing is subtracted",
+    "evictions_before_the_first_scrape": "Can these numbers tell?",
+    "leaked_if_grown": "nothing is subtracted",
+    "no_sequence_at_either_scrape": "nothing is subtracted",
     "always_needs_the_bound": "how much can have been lost",
     "the_roadmaps_alert": "Can these numbers tell?",
     "alert_at_the_edge": "At exactly nine tenths",
@@ -59,11 +70,31 @@ def test_a_usual_slip_gets_its_hint(slip):
 
 
 def test_each_fault_is_told_to_the_learner_and_has_a_case_of_its_own():
-    kinds = [case["kind"] for group in FAULTS for case in cache_cases(group)(0) if not case["right"]]
-    assert sorted(kinds) == sorted(TOLD)
-    assert len(kinds) == 23  # as the text says
-    assert sum(len(cache_cases(group)(0)) for group in FAULTS) == 32
-    assert all([case["kind"] for case in cache_cases(group)(0) if case["right"]] == list(RIGHT) for group in FAULTS)
+    kinds = [kind_of(case) for group in FAULTS for case in cache_cases(group)(0)]
+    assert sorted(kind for kind in kinds if kind not in RIGHT) == sorted(TOLD)
+    assert len(TOLD) == 26  # as the text says
+    assert len(kinds) == 35
+    assert sorted(kind for kind in kinds if kind in RIGHT) == sorted(RIGHT * 3)
+
+
+@pytest.mark.parametrize("group", FAULTS)
+def test_a_case_says_nothing_about_what_it_holds(group):
+    """Neither of its numbers alone, nor its place; and the module beside the learner's code has no list of names."""
+    places, turns = set(), {}
+    for seed in range(20):
+        cases = cache_cases(group)(seed)
+        right = {case["form"] for case in cases if kind_of(case) in RIGHT}
+        assert right == {case["form"] for case in cases if kind_of(case) not in RIGHT}
+        places |= {place for place, case in enumerate(cases) if kind_of(case) in RIGHT}
+        for case in cases:
+            assert set(case) == {"name", "form", "turn", "seed"}
+            assert not any(word in case["name"] for word in ("right", "broken", kind_of(case)))
+            turns.setdefault(case["turn"], set()).add(kind_of(case))
+    assert len(places) == len(cases)
+    assert len(turns) == 20 * len(cases)
+    assert not {"RIGHT", "FAULTS", "TOLD"} & set(vars(faulty_caches))
+    cache = cache_maker(1, turn_of("any page", 1), 1)(2, 2)
+    assert not [value for value in vars(cache).values() if isinstance(value, str)]
 
 
 @pytest.mark.parametrize("kind", RIGHT)
@@ -71,14 +102,14 @@ def test_a_right_cache_of_the_workload_passes_the_judge_of_operations(kind):
     """Two proofs from different hands agree: what the learner's cache has to do is what the right caches do."""
     for cases in (page_cases, gather_cases, reuse_cases):
         for case in cases(5):
-            made = with_pages(cache_maker(kind, 1))
+            made = with_pages(cache_maker(1, turn_of(kind, 1), 1))
             assert check_operations(case, runner.operate(lambda made=made: (None, made, None), case)) is None
 
 
 @pytest.mark.parametrize("kind", [fault for group in FAULTS.values() for fault in group])
 def test_the_judge_of_operations_refuses_each_mutant_as_well(kind):
     """But for one that shows in k_pages only, which mutants do not have."""
-    made = with_pages(cache_maker(kind, 1))
+    made = with_pages(cache_maker(1, turn_of(kind, 1), 1))
     cases = [case for cases in (page_cases, gather_cases, reuse_cases) for case in cases(5)]
     assert any(check_operations(case, runner.operate(lambda: (None, made, None), case)) for case in cases)
 

@@ -27,6 +27,7 @@ DEBUGGING = Exercise(
     returns="(check_cache, RepairedKV, diagnose)",
     runner="phase2_debugging",
     may_import=frozenset({"collections", "itertools", "math", "random", "torch"}),
+    seconds=120.0,  # 35 caches, and a test may call the methods of each 10,000 times
     criteria=(
         _correct("test: append", "your test finds caches whose append is wrong, and no other", 1.5,
                  cache_cases("append"), check_verdict, "examine"),

@@ -95,6 +95,7 @@ def gather_cases(seed: int) -> list[Case]:
     beyond = _Script(4, size, draw.randrange(100))
     beyond.append("a", size + 1)
     beyond.gather("a", (0, size + 1), (0, size + 2), (0, 2 * size), (size + 1, size + 2), (0, 2 * size + 1), (0, size + 1))
+    beyond.gather("a", (size + 2, size + 2), (size + 3, size + 3), (size + 1, size + 1))
     beyond.append("a", size - 1)
     beyond.gather("a", (0, 2 * size), (0, 2 * size + 1), (size, 2 * size))
     return [whole.case("every range"), beyond.case("a range behind the end")]

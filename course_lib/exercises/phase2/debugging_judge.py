@@ -8,6 +8,8 @@ from ..runners.phase2_debugging import token
 
 VIEW = "gather gave the cache's own memory, and it was written into. Copies are needed, for every range."
 UNWRITTEN = "Memory that nobody wrote came out."
+PLACE = "Token t of a sequence lies in its page t // page_size, in slot t % page_size, as it was appended."
+BEHIND = "An empty range is allowed up to the last token: stop may be the number of tokens, not more."
 NOT_ALL_IN = "Is everything as before, after a refusal? Refuse before anything is changed."
 
 
@@ -31,16 +33,17 @@ def _check_one(
     texts: dict[str, list[int]], operation: list, record: dict, size: int, num_pages: int, gathered: bool
 ) -> Mistake | None:
     kind, seq, *rest = operation
-    if "raised" in record:
-        return Mistake(f"raised {record['raised']}", _raised_hint(texts, operation, size))
     wanted = _refusal(texts, operation, size, num_pages)
+    if "raised" in record:
+        return Mistake(f"raised {record['raised']}", _refused_hint(texts, operation, size, wanted))
     refused = record.get("refused", "")
     if wanted and not refused:
         why = "no page is free" if wanted == "MemoryError" else f"{seq!r} has {len(texts[seq])} tokens"
-        return Mistake(f"was accepted, though {why}; expected {wanted}", UNWRITTEN if kind == "gather" else "")
+        hint = (BEHIND if rest[0] == rest[1] else UNWRITTEN) if kind == "gather" else ""
+        return Mistake(f"was accepted, though {why}; expected {wanted}", hint)
     if refused != wanted:
         expected = f", expected {wanted}" if wanted else ", but it is possible"
-        return Mistake(f"raised {record['said']}{expected}", _raised_hint(texts, operation, size))
+        return Mistake(f"raised {record['said']}{expected}", _refused_hint(texts, operation, size, wanted))
     if not wanted:
         _apply(texts, operation)
     if mistake := _check_pages(texts, record.get("pages"), seq, size, num_pages, bool(wanted)):
@@ -78,6 +81,16 @@ def _raised_hint(texts: dict[str, list[int]], operation: list, size: int) -> str
     return ""
 
 
+def _refused_hint(texts: dict[str, list[int]], operation: list, size: int, wanted: str) -> str:
+    """Where a refusal came that is none, or one with another name."""
+    kind, seq, *rest = operation
+    if wanted == "MemoryError":
+        return "No page is free: refuse, with MemoryError, before one is taken."
+    if kind == "gather" and not wanted and rest[0] < rest[1] == len(texts[seq]):
+        return "stop itself is not asked for: it may be the number of tokens."
+    return _raised_hint(texts, operation, size)
+
+
 def _check_pages(texts: dict[str, list[int]], tables: Any, mine: str, size: int, num_pages: int, refused: bool) -> Mistake | None:
     """Tables of all sequences: as long as they should be, in the cache, and no page twice."""
     if not isinstance(tables, dict):
@@ -111,7 +124,10 @@ def _check_read(text: list[int], read: Any, size: int, gathered: bool) -> Mistak
     for name, part, want in zip(("k_pages", "v_pages"), read, _tensors(text[-held:]), strict=True):
         if part.shape[0] < held or not torch.equal(part[:held], want):
             slots = [slot for slot in range(min(held, part.shape[0])) if not torch.equal(part[slot], want[slot])]
-            hint = VIEW if gathered and (part[:held] == -2.0).any() else "Token t of a sequence lies in its page t // page_size."
+            other = _tensors(text[-held:])[name == "k_pages"]
+            swapped = part[:held].shape == other.shape and torch.equal(part[:held], other)
+            hint = "Keys lie in k_pages, values in v_pages." if swapped else PLACE
+            hint = VIEW if gathered and (part[:held] == -2.0).any() else hint
             return Mistake(f"{name} of its last page, slots {slots or list(range(held))}: not what was appended", hint)
     return None
 

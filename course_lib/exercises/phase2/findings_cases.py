@@ -29,12 +29,14 @@ def number_cases(seed: int) -> list[Case]:
     busy = _run(prompts, 12, 400, size, running=prompts[:5], preallocate=9)
     full = _run(prompts, 10, 40, size, running=prompts[:2])
     quiet = _run(prompts, len(prompts), 400, size)
+    changed = _run(prompts, 12, 400, size, running=prompts[:2], early=prompts[3:9], preallocate=5)
     short = _run([_text(draw, size + 1) for _ in range(6)], 2, 40, size, running=[_text(draw, n) for n in (1, size, size + 1)])
     return [
         _case("sequences are running, more blocks than they need", busy, size),
         _case("no block is free, and many are cached", full, size),
         _case("nobody asks any more", quiet, size, bound=False),
         _case("short sequences", short, size),
+        _case("other sequences at each of the scrapes", changed, size),
     ]
 
 
@@ -50,6 +52,13 @@ def cause_cases(seed: int) -> list[Case]:
     waiting = _run(customers, 20, 60, size, running=customers[:2])
     leaking = _run(customers, 20, 60, size, forgotten=1)
     hidden = _run(customers, 20, 60, size, running=customers[:1], forgotten=2)
+    since = _run(customers, 2, 16, size)
+    old = _run(customers, 20, 60, size, early_forgotten=2)
+    ended = _run(customers, 20, 80, size, early=customers[:3], forgotten=1)
+    clean = _run(customers, 20, 80, size, early=customers[:3])
+    assert since.before["prefix_cache_evictions"] == 0 < since.after["prefix_cache_evictions"]
+    assert old.before["kv_blocks_held"] == old.after["kv_blocks_held"] > 0 == old.after["kv_sequences"]
+    assert ended.before["kv_blocks_held"] > ended.after["kv_blocks_held"] > 0
     return [
         _case("a pool that is too small", small, size),
         _case("a pool that is too small, and nobody knows the bound", small, size, bound=False),
@@ -61,6 +70,10 @@ def cause_cases(seed: int) -> list[Case]:
         _case("sequences are running", waiting, size),
         _case("no sequence, and blocks are held", leaking, size),
         _case("a sequence is running, and blocks are held besides", hidden, size),
+        _case("the first evictions come between the scrapes, and nobody knows the bound", since, size, bound=False),
+        _case("no sequence, and blocks are held as before", old, size),
+        _case("the sequences of the first scrape have ended, and a block is held", ended, size),
+        _case("the sequences of the first scrape have ended", clean, size),
         *_edges(draw, small, size),
     ]
 
@@ -108,19 +121,22 @@ def _customers(draw: random.Random, size: int, count: int) -> list[list[int]]:
 def _run(
     prompts: list[list[int]], window: int, num_blocks: int, size: int, *,
     running: list[list[int]] = (), preallocate: int = 0, forgotten: int = 0,
+    early: list[list[int]] = (), early_forgotten: int = 0,
 ) -> Run:  # fmt: skip
     """Prompts one after the other, the scrapes before number `window` and at the end.
 
     running    prompts of sequences that are there at the end, not looked up; forgotten: blocks that nobody gave back
+    early      prompts of those that are there at the first scrape and end then; early_forgotten: from before it
     """
-    before, after, _ = _replayed(prompts, window, num_blocks, size, running, preallocate, forgotten)
-    *_, bound = _replayed(prompts, window, 4000, size, (), 0, 0)
+    before, after, _ = _replayed(prompts, window, num_blocks, size, running, preallocate, forgotten, early, early_forgotten)
+    *_, bound = _replayed(prompts, window, 4000, size)
     return Run(before, after, bound)
 
 
 def _replayed(
-    prompts: Any, window: int, num_blocks: int, size: int, running: Any, preallocate: int, forgotten: int
-) -> tuple[Scrape, Scrape, int]:
+    prompts: Any, window: int, num_blocks: int, size: int, running: Any = (), preallocate: int = 0, forgotten: int = 0,
+    early: Any = (), early_forgotten: int = 0,
+) -> tuple[Scrape, Scrape, int]:  # fmt: skip
     from ...kvcache import BlockPool, BlockTables, KVMetrics, PrefixCache
 
     pool = BlockPool(num_blocks, size)
@@ -128,7 +144,12 @@ def _replayed(
     metrics, before = KVMetrics(pool, tables, cache), None
     for number, prompt in enumerate(prompts):
         if number == window:
+            pool.allocate(early_forgotten)
+            for place, text in enumerate(early):
+                tables.add(f"early {place}", len(text))
             before = _scrape(metrics)
+            for place in range(len(early)):
+                tables.free(f"early {place}")
         tables.add(number, len(prompt), cache.match(prompt).blocks)
         cache.insert(prompt, tables.blocks(number))
         tables.free(number)

@@ -9,6 +9,8 @@ from ...grading.criteria import Case
 from ...grading.outcome import Mistake
 
 NUMBERS, CAUSES = ("hit_rate", "waste", "room"), ("lost_tokens", "alert", "leak")
+GAUGE = "A gauge is what is there now. The second scrape alone says it; nothing is subtracted."
+NOBODY = "No sequence is there. Who holds a block?"
 CANNOT_TELL = "Can these numbers tell? If there are two runs with these scrapes, and the answers differ, the finding is None."
 
 
@@ -88,6 +90,11 @@ def _slips(case: Case, name: str) -> Iterator[tuple[str, Any]]:
             "A gauge is what is there now. Which scrape?",
             _share(before["kv_waste_internal_tokens"] + before["kv_waste_reserved_tokens"], before["kv_blocks_held"] * size),
         )
+        names = ("kv_waste_internal_tokens", "kv_waste_reserved_tokens", "kv_blocks_held")
+        more_internal, more_reserved, more_held = (after[one] - before[one] for one in names)
+        for part in (internal + reserved, more_internal + more_reserved):
+            for whole in (more_held * size, held):
+                yield GAUGE, _share(part, whole)
         yield "Reserved slots are empty as well.", _share(internal, held)
         yield "Slots that were handed out and not begun are not the only empty ones.", _share(reserved, held)
         yield "Of the slots in held blocks, not of all there are.", _share(internal + reserved, blocks)
@@ -96,6 +103,7 @@ def _slips(case: Case, name: str) -> Iterator[tuple[str, Any]]:
     if name == "room":
         yield "A cached block has no reader. Can it be handed out?", after["kv_blocks_free"]
         yield "Blocks, not tokens.", right["room"] * size
+        yield "Reserved slots are in blocks that a sequence holds.", right["room"] + after["kv_waste_reserved_tokens"] // size
         yield "A gauge is what is there now. Which scrape?", before["kv_blocks_free"] + before["kv_blocks_cached"]
     if name == "lost_tokens":
         yield from _slips_of_loss(case, right[name], queries, hits)
@@ -106,9 +114,12 @@ def _slips(case: Case, name: str) -> Iterator[tuple[str, Any]]:
         for least in (0.9, 0.65):
             yield "A low rate is no fault where little is to be found. Nine tenths of what?", rate < least
     if name == "leak":
+        if not after["kv_sequences"]:
+            yield GAUGE, after["kv_blocks_held"] > before["kv_blocks_held"]
+            yield GAUGE if before["kv_sequences"] else NOBODY, None
+            yield NOBODY, False
         yield "Sequences are running, and held blocks can all be theirs.", after["kv_blocks_held"] > 0
         yield CANNOT_TELL, False
-        yield "No sequence is there. Who holds a block?", None
         yield "A cached block is held by nobody.", after["kv_blocks_free"] < after["kv_blocks"]
 
 

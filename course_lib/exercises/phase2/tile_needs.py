@@ -21,7 +21,9 @@ from .tile_needs_cases import (
 )
 from .tile_needs_slips import known_slip
 
+MEND_FIRST = "Programs are judged by your own numbers. Mend refused, or shared_bytes, first."
 EXACT = 1e-9  # of a quotient of whole numbers
+NOT_JUDGED = -1  # programs of a tile that has room four times over, and that the answer's own numbers keep from being launched
 NAMES = ("block_q", "block_k", "shared memory")
 LISTS = (list, tuple)
 
@@ -40,13 +42,15 @@ def expected(case: Case, own: Any = None) -> dict[str, Any]:
     broken = (block_q & (block_q - 1), block_k & (block_k - 1), based.shared_bytes > sm.shared_block_bytes)
     refused = [name for name, is_broken in zip(NAMES, broken, strict=True) if is_broken]
     is_refused = bool(own["refused"]) if isinstance(own, dict) and isinstance(own.get("refused"), LISTS) else bool(refused)
+    plain = not needs.must_spill and 4 * needs.shared_bytes <= sm.shared_block_bytes and not any(broken[:2])
     unchecked = replace(sm, shared_block_bytes=sm.shared_sm_bytes)  # whether it is refused is told apart
+    programs = 0 if is_refused else int(programs_per_sm(based, unchecked))
     return {
         "shared_bytes": needs.shared_bytes, "registers": needs.least_registers, "register_limit": needs.register_limit,
         "must_spill": based.must_spill, "flops_per_byte": 2 * block_q / size,
         "product_cycles": 4 * block_q * block_k * padded(head_dim) / (gpu.flops_per_cycle * 2 / size),
         "exp_cycles": block_q * block_k / gpu.exps_per_cycle,
-        "refused": refused, "programs": 0 if is_refused else int(programs_per_sm(based, unchecked)),
+        "refused": refused, "programs": NOT_JUDGED if plain and not programs else programs,
     }  # fmt: skip
 
 
@@ -67,6 +71,9 @@ def _looking_at(*keys: str) -> Callable[[Case, Any], Mistake | None]:
         for key in keys:
             if key not in output:
                 return Mistake(f"the dict has no entry {key!r}")
+            if key == "programs" and wanted[key] == NOT_JUDGED:
+                told = [f"{name} {output[name]}" for name in ("refused", "shared_bytes") if name in output]
+                return Mistake(f"programs: by your {', '.join(told)} this tile is never launched, and it is", MEND_FIRST)
             if not _equal(key, output[key], wanted[key]):
                 got = output[key] if isinstance(output[key], (int, float)) else describe(output[key])
                 if key == "refused" and isinstance(output[key], LISTS):

@@ -6,6 +6,7 @@ from typing import Any
 from ...grading.criteria import Case
 from ...workloads.tile_gpus import Gpu, TileChoice
 
+TWICE = "A power of two is its own next power of two: 128 stays 128."
 RESERVED, REGISTERS, MOST, WARP = 1024, 65536, 255, 32
 
 
@@ -17,7 +18,7 @@ def known_slip(case: Case, key: str, output: dict[str, Any], wanted: dict[str, A
     if key == "must_spill":
         return _must_spill(got, wanted)
     if isinstance(got, bool) or not isinstance(got, (int, float)):
-        return "A number is asked for."
+        return "An int or a float of Python's is asked for, no other kind of number: int(...) or float(...) makes one."
     slips = {
         "shared_bytes": _shared, "registers": _registers, "register_limit": _limits, "flops_per_byte": _traffic,
         "product_cycles": _cycles, "exp_cycles": _exps, "programs": _programs,
@@ -37,6 +38,8 @@ def _shared(tile: TileChoice, gpu: Gpu, wanted: dict[str, Any]) -> Iterator[tupl
     def total(q: int = q_rows, pairs: int = buffers, d: int = columns, each: int = 2, extra: int = weights) -> int:
         return ((q + each * pairs * k_rows) * d + extra) * size
 
+    if head_dim == columns:
+        yield TWICE, total(d=2 * columns, extra=q_rows * k_rows if not gpu.products_read_shared and q_rows < 2 * columns else 0)
     yield "Blocks are powers of two. How wide is a row of head_dim in a tile?", total(d=head_dim)
     yield "Where do the queries stay while the walk goes on?", total(q=0)
     yield "A tile of keys is followed by one of values.", total(each=1)
@@ -44,6 +47,11 @@ def _shared(tile: TileChoice, gpu: Gpu, wanted: dict[str, Any]) -> Iterator[tupl
     yield "How many tiles are on their way or in use at once, on this kind of GPU?", total(pairs=stages + 1)
     yield "The queries are loaded once and have no stages.", total(q=q_rows * stages)
     yield "The queries are loaded once and have no stages.", total(q=q_rows * buffers)
+    yield "The stages say how many pairs are there at once.", total(pairs=1)
+    yield "The 1024 bytes are the system's, not the program's.", total() + RESERVED
+    if weights:
+        yield "The weights are as many as the scores.", total(extra=q_rows * columns)
+        yield "The weights are as many as the scores.", total(extra=k_rows * columns)
     once = "When do weights pass through shared memory, and on which kind of GPU?"
     yield once, total(extra=0)
     yield once, total(extra=q_rows * k_rows)
@@ -58,12 +66,19 @@ def _shared(tile: TileChoice, gpu: Gpu, wanted: dict[str, Any]) -> Iterator[tupl
 def _registers(tile: TileChoice, gpu: Gpu, wanted: dict[str, Any]) -> Iterator[tuple[str, float]]:
     q_rows, k_rows, head_dim, _, warps, size = tile
     columns, threads = _padded(head_dim), WARP * warps
+    if head_dim == columns:
+        yield TWICE, -(-q_rows * (k_rows + 2 * columns) // threads)
     yield "That is not a whole number of registers. Which way does it round?", q_rows * (k_rows + columns) / threads
     yield "A part of a register is one register.", q_rows * (k_rows + columns) // threads
     yield "The accumulator lives at the same time as the scores.", -(-q_rows * k_rows // threads)
     yield "The scores live at the same time as the accumulator.", -(-q_rows * columns // threads)
     yield "Blocks are powers of two. How wide is a row of the accumulator?", -(-q_rows * (k_rows + head_dim) // threads)
     yield "Scores and sums are float32, whatever the elements are.", -(-q_rows * (k_rows + columns) * size // (4 * threads))
+    for share in (1, 2):
+        yield (
+            "Scores and accumulator are float32, whatever the elements are.",
+            -(-q_rows * (k_rows + columns) * size // (share * threads)),
+        )
     yield "A register has 32 bits. One for each number, or one for each byte?", 4 * q_rows * (k_rows + columns) / threads
     yield "A warp has 32 threads.", -(-q_rows * (k_rows + columns) // warps)
 
@@ -76,7 +91,7 @@ def _limits(tile: TileChoice, gpu: Gpu, wanted: dict[str, Any]) -> Iterator[tupl
 
 def _must_spill(got: Any, wanted: dict[str, Any]) -> str:
     if not isinstance(got, bool):
-        return "True or False."
+        return "Python's own True or False."
     if wanted["registers"] == wanted["register_limit"]:
         return "As many as there are: is that too many?"
     return "It is about registers, and about them alone." if got else "More registers than the limit must go somewhere."
@@ -86,6 +101,9 @@ def _traffic(tile: TileChoice, gpu: Gpu, wanted: dict[str, Any]) -> Iterator[tup
     right = wanted["flops_per_byte"]
     if tile.element_bytes != 2:
         yield "How large is an element? tile.element_bytes says it.", 2 * tile.block_q / 2
+    if tile.head_dim != _padded(tile.head_dim):
+        yield "Both counts have the same d.", right * _padded(tile.head_dim) / tile.head_dim
+        yield "Both counts have the same d.", right * tile.head_dim / _padded(tile.head_dim)
     yield "A tile of keys is followed by one of values.", 2 * right
     yield "Two products, and two FLOPs for each multiplication and addition.", right / 2
     yield "Whose number cancels, that of the queries or that of the keys?", 2 * tile.block_k / tile.element_bytes
@@ -97,7 +115,13 @@ def _traffic(tile: TileChoice, gpu: Gpu, wanted: dict[str, Any]) -> Iterator[tup
 
 def _cycles(tile: TileChoice, gpu: Gpu, wanted: dict[str, Any]) -> Iterator[tuple[str, float]]:
     right = wanted["product_cycles"]
+    if tile.element_bytes == 2 and tile.head_dim == _padded(tile.head_dim):
+        yield TWICE, 2 * right
+    if tile.element_bytes == 2:
+        yield "There are two products. And flops_per_cycle, as it stands, is that of elements of 2 bytes.", right / 2
     yield "There are two products.", right / 2
+    for rounded in (right // 1, -(-right // 1)):
+        yield "It is not rounded.", rounded
     yield "Two products, and two FLOPs for each multiplication and addition.", right / 4
     padding = "The tensor cores multiply what is padded, too."
     yield padding, right * tile.head_dim / _padded(tile.head_dim)
@@ -106,6 +130,10 @@ def _cycles(tile: TileChoice, gpu: Gpu, wanted: dict[str, Any]) -> Iterator[tupl
 
 
 def _exps(tile: TileChoice, gpu: Gpu, wanted: dict[str, Any]) -> Iterator[tuple[str, float]]:
+    if tile.element_bytes == 1:
+        yield "Exponentials are of float32 numbers, whatever the elements are.", wanted["exp_cycles"] / 2
+    for rounded in (wanted["exp_cycles"] // 1, -(-wanted["exp_cycles"] // 1)):
+        yield "It is not rounded.", rounded
     yield "One exponential for each score of the tile.", wanted["exp_cycles"] * _padded(tile.head_dim)
     yield "One exponential for each score of the tile.", tile.block_k / gpu.exps_per_cycle
     yield "How many exponentials in a cycle? gpu says it.", tile.block_q * tile.block_k / 16
@@ -139,6 +167,11 @@ def _programs(tile: TileChoice, gpu: Gpu, wanted: dict[str, Any]) -> Iterator[tu
             gpu.shared_sm_bytes / (wanted["shared_bytes"] + RESERVED), REGISTERS / (registers * threads), gpu.threads_sm / threads
         ),
     )
+    lanes = tile.warps
+    yield "A warp has 32 threads.", min(shared, REGISTERS // (registers * lanes), gpu.threads_sm // lanes)
+    limit = REGISTERS // (wanted["register_limit"] * threads)
+    yield "A thread takes what it needs, up to its limit.", min(shared, limit, by_threads)
+    yield "How many threads can an SM hold? gpu.threads_sm says it.", min(shared, by_registers, 2048 // threads)
 
 
 def _refused(tile: TileChoice, gpu: Gpu, got: Any, wanted: dict[str, Any]) -> str:

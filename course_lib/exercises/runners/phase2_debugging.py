@@ -12,17 +12,23 @@ HEADS, HEAD_DIM = 2, 4
 
 
 def examine(entry: Any, case: dict) -> dict:
-    """The learner's test on one cache -> {"returned": type's name} or {"raised": error}, whatever raised it."""
-    from course_lib.workloads.faulty_caches import cache_maker
+    """The learner's test on one cache -> {"returned": type's name} or {"raised": error}, whatever raised it.
 
-    check_cache = entry()[0]
+    {"too many": True} when it called the cache's methods too often.
+    """
+    from course_lib.workloads.faulty_caches import MOST_CALLS, TooManyCalls, cache_maker
+
+    check_cache, calls = entry()[0], [0]
     try:
-        returned = check_cache(cache_maker(case["kind"], case["seed"]))
+        returned = check_cache(cache_maker(case["form"], case["turn"], case["seed"], calls))
+        said = {"returned": "None" if returned is None else f"{type(returned).__name__} {str(returned)[:60]}"}
     except NotImplementedError:
         raise
+    except TooManyCalls:
+        return {"too many": True}
     except Exception as error:
-        return {"raised": _said(error)}
-    return {"returned": "None" if returned is None else f"{type(returned).__name__} {str(returned)[:60]}"}
+        said = {"raised": _said(error)}
+    return {"too many": True} if calls[0] > MOST_CALLS else said
 
 
 def operate(entry: Any, case: dict) -> list[dict]:

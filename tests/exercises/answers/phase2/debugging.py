@@ -49,12 +49,13 @@ def beside_a_dictionary():
                         assert torch.equal(v, want[:, 1]), "values"
                         k.fill_(5.0)
                         v.fill_(5.0)
-                    refused = False
-                    try:
-                        cache.gather(name, 0, len(text) + 1)
-                    except IndexError:
-                        refused = True
-                    assert refused, "tokens that nobody wrote"
+                    for start in (0, len(text) + 1):
+                        refused = False
+                        try:
+                            cache.gather(name, start, len(text) + 1)
+                        except IndexError:
+                            refused = True
+                        assert refused, "tokens that nobody wrote"
 
     class RepairedKV:
         def __init__(self, num_pages, page_size):
@@ -131,9 +132,9 @@ def scene_by_scene():
         for start in range(6):
             for stop in range(start, 6):
                 same(cache, "a", list(range(start + 1, stop + 1)), start)
-        for stop in (6, 8, 9):
+        for start, stop in ((0, 6), (0, 8), (0, 9), (6, 6), (9, 9)):
             try:
-                cache.gather("a", 0, stop)
+                cache.gather("a", start, stop)
                 raise AssertionError("beyond the end")
             except IndexError:
                 pass
@@ -282,6 +283,7 @@ def rules_in_a_list():
                     v *= 0
                 for stop in range(len(text) + 1, len(pages) * size + 2):
                     expect(IndexError, lambda seq=seq, stop=stop: cache.gather(seq, 0, stop))
+                    expect(IndexError, lambda seq=seq, stop=stop: cache.gather(seq, stop, stop))
             everything = [page for seq in log for page in cache.pages(seq)]
             if len(everything) > len(set(everything)):
                 raise AssertionError("shared")
@@ -446,11 +448,12 @@ def pages_cut_and_joined():
                                 for row in range(start, stop):
                                     assert torch.equal(pair[which][row - start], rows[row][which])
                                 pair[which].zero_()
-                    try:
-                        cache.gather(seq, len(rows), len(rows) + 1)
-                    except IndexError:
-                        continue
-                    raise AssertionError("nobody wrote this")
+                    for start in (len(rows), len(rows) + 1):
+                        try:
+                            cache.gather(seq, start, len(rows) + 1)
+                        except IndexError:
+                            continue
+                        raise AssertionError("nobody wrote this")
                 assert len(taken) == len(set(taken))
 
     class RepairedKV:
@@ -591,6 +594,17 @@ def quick(name, *changes):
     return spoiled(beside_a_dictionary, name, (test_of(beside_a_dictionary), test_of(scene_by_scene)), *changes)
 
 
+def peeks(name, *lines):
+    """A test that looks for what the judge knows instead of at what the cache does."""
+    text = "".join(f"        {line}\n" for line in lines)
+    test = f"    def check_cache(make):\n        cache = make(2, 2)\n{text}\n"
+    return spoiled(beside_a_dictionary, name, (test_of(beside_a_dictionary), test))
+
+
+FRAME = (
+    "try:", "    raise ValueError", "except ValueError as error:",
+    "    case = error.__traceback__.tb_frame.f_back.f_locals['case']",
+)  # fmt: skip
 DRAW = "draw = random.Random(0)"
 MORE_EVICTED = '(evicted - before["prefix_cache_evictions"]) * block_size'
 FULL = "if length == len(table) * self.page_size:"
@@ -611,16 +625,18 @@ VIEW = """if start < stop and start // self.page_size == (stop - 1) // self.page
 WHOLE = """first = start // self.page_size * self.page_size
             token = torch.arange(first, -(-stop // self.page_size) * self.page_size)"""
 REFUSED = 'if stop > self.lengths[seq]:\n                raise IndexError(f"{stop} of {self.lengths[seq]} tokens")\n'
+NOTHING = "if start == stop:\n                return torch.empty(0, 2, 4), torch.empty(0, 2, 4)\n            "
 HITS = 'hits = after["prefix_cache_hits"] - before["prefix_cache_hits"]'
 QUERIES = 'queries = after["prefix_cache_queries"] - before["prefix_cache_queries"]'
 DERIVED = "if bound_hits is None and (queries == 0 or evicted == 0):"
 EVICTED = 'evicted = after["prefix_cache_evictions"]'
 LOST = '"lost_tokens": None if bound_hits is None else bound_hits - hits'
 ALERT = '"alert": None if bound_hits is None else 10 * hits < 9 * bound_hits'
+HELD = 'held = after["kv_blocks_held"]'
 LEAK = '"leak": held > 0 if after["kv_sequences"] == 0 else None'
 ROOM = 'after["kv_blocks_free"] + after["kv_blocks_cached"]'
 EMPTY = 'empty = after["kv_waste_internal_tokens"] + after["kv_waste_reserved_tokens"]'
-LIMITED = "cache.gather(name, 0, len(text) + 1)"
+LIMITED = "cache.gather(name, start, len(text) + 1)"
 
 WRONG = [
     (nothing_tested, TESTS | CACHE | {NUMBERS, CAUSES}),
@@ -651,6 +667,25 @@ WRONG = [
     (change("never_frees", ("draw.random() < 0.1", "draw.random() < 0.0"), ('draw.choice("abc")', 'draw.choice("ab")')),
      {GATHER, OVER_TIME}),
     (change("never_full", ("make(7, page_size)", "make(7000, page_size)"), ("held < 7", "held < 7000")), {APPEND, OVER_TIME}),
+    (change("any_error_is_a_refusal", ("except MemoryError:", "except Exception:"), ("except IndexError:", "except Exception:")),
+     {APPEND, GATHER}),
+    (change("never_an_empty_range_behind_the_end", ("for start in (0, len(text) + 1):", "for start in (0,):")), {GATHER}),
+    (peeks("goes_on_and_on", "cache.append('a', torch.ones(2, 4), torch.ones(2, 4))", "for _ in range(10_000):",
+           "    cache.pages('a')"), TESTS),
+    # tests that look for a label: on the cache, around it, in the case
+    (peeks("reads_the_kind", "assert cache._kind in ('lowest page first', 'highest page first', 'any page')"), TESTS),
+    (peeks("reads_words_on_the_cache", "words = [x for x in vars(cache).values() if isinstance(x, str)]",
+           "assert any('page first' in x or x == 'any page' for x in words)"), TESTS),
+    (peeks("reads_the_closure", "words = [str(cell.cell_contents) for cell in make.__closure__]",
+           "assert any('page first' in x or x == 'any page' for x in words)"), TESTS),
+    (peeks("reads_the_globals", "assert any(x in make.__globals__['RIGHT'] for x in vars(cache).values())"), TESTS),
+    (peeks("reads_the_class", "assert 'Right' in type(cache).__name__"), TESTS),
+    (peeks("reads_the_case", *FRAME, "assert case['right']"), TESTS),
+    (peeks("reads_the_case_kind", *FRAME, "assert 'page first' in case['kind'] or 'any' in case['kind']"), TESTS),
+    (peeks("reads_the_case_name", *FRAME, "assert 'right' in case['name']"), TESTS),
+    (peeks("counts_the_cases", *FRAME, "assert int(case['name'].split()[1]) <= 3"), TESTS),
+    (peeks("asks_which_mistake_it_has", "names = [x for x in type(cache).append.__code__.co_consts if isinstance(x, str)]",
+           "assert not any(cache._is(x) for x in names)"), TESTS),
     # each of the nine mistakes alone
     (quick("counts_before_there_is_a_page", (FULL, "self.lengths[seq] = length + 1\n            " + FULL)), {PAGES, REUSE}),
     (quick("opens_too_early", (FULL, "if length + 1 >= len(table) * self.page_size:")), CACHE),
@@ -670,7 +705,20 @@ WRONG = [
     (quick("values_are_keys", (GIVEN, "return self.k_pages[page, slot], self.k_pages[page, slot]")), CACHE),
     (quick("valueerror_when_full", ('raise MemoryError("no page is free")', 'raise ValueError("no page is free")')),
      {PAGES, REUSE}),
+    (quick("an_empty_range_anywhere", (REFUSED, NOTHING + REFUSED)), {RANGES}),
+    (quick("stop_is_asked_for", ("if stop > self.lengths[seq]:", "if stop >= self.lengths[seq]:")), CACHE),
+    (quick("keys_and_values_exchanged", ("self.k_pages[page, slot] = k\n", "self.v_pages[page, slot] = k\n"),
+            ("self.v_pages[page, slot] = v\n", "self.k_pages[page, slot] = v\n"),
+            (GIVEN, "return self.v_pages[page, slot], self.k_pages[page, slot]")), CACHE),
     # diagnoses
+    (quick("gauges_as_differences", (EMPTY, EMPTY + "".join(
+                f' - before["kv_waste_{one}_tokens"]' for one in ("internal", "reserved"))),
+            (HELD, HELD + ' - before["kv_blocks_held"]'),
+            (LEAK, LEAK.replace('after["kv_sequences"]', 'after["kv_sequences"] - before["kv_sequences"]'))), {NUMBERS, CAUSES}),
+    (quick("evictions_before_the_first_scrape", (EVICTED, EVICTED.replace("after", "before"))), {CAUSES}),
+    (quick("leaked_if_grown", (LEAK, LEAK.replace("held > 0", 'held > before["kv_blocks_held"]'))), {CAUSES}),
+    (quick("no_sequence_at_either_scrape",
+            (LEAK, LEAK.replace('after["kv_sequences"] ==', 'after["kv_sequences"] == before["kv_sequences"] =='))), {CAUSES}),
     (quick("rates_since_the_start", (HITS, 'hits = after["prefix_cache_hits"]'),
             (QUERIES, 'queries = after["prefix_cache_queries"]')), {NUMBERS, CAUSES}),
     (quick("no_rate_is_zero", ("hits / queries if queries else None", "hits / queries if queries else 0.0")), {NUMBERS}),

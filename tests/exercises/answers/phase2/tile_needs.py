@@ -156,6 +156,7 @@ def a_list(tile, gpu):
 
 
 SHARED = "elements = tile.block_q * width + buffers * 2 * tile.block_k * width"
+PAD = "width = 16\n    while width < tile.head_dim:\n        width *= 2"
 WRONG = [
     (zeros, ALL),
     (a_list, ALL),
@@ -169,9 +170,9 @@ WRONG = [
     (change("weights_on_hopper", ("if not gpu.products_read_shared and tile.block_q < width", "if tile.block_q < width")),
      {HOPPER}),
     (change("weights_at_the_edge", ("tile.block_q < width:", "tile.block_q <= width:")), {AMPERE}),
-    (change("not_padded", ("width = 16\n    while width < tile.head_dim:\n        width *= 2", "width = tile.head_dim")),
+    (change("not_padded", (PAD, "width = tile.head_dim")),
      {HOPPER, AMPERE, REGISTERS, UNITS}),
-    (change("always_two_bytes", ("elements * tile.element_bytes", "elements * 2")), {HOPPER}),
+    (change("always_two_bytes", ("elements * tile.element_bytes", "elements * 2")), {HOPPER, AMPERE}),
     (change("kibibytes", ("shared = elements * tile.element_bytes", "shared = elements * tile.element_bytes / 1024")),
      {HOPPER, AMPERE}),
     (change("scores_only", (" + tile.block_q * width\n    registers", "\n    registers")), {REGISTERS}),
@@ -201,5 +202,44 @@ WRONG = [
     (change("without_threads", ("min(by_shared, by_registers, by_threads)", "min(by_shared, by_registers)")), {PROGRAMS}),
     (change("one_at_least", ("programs = 0", "programs = max(programs, 1)")), {PROGRAMS}),
     (change("registers_without_limit", ("min(registers, limit)", "registers")), {PROGRAMS}),
+    # a constant for what the other answers are judged by
+    (change("never_launched", ("programs = min(by_shared, by_registers, by_threads)", "refused = ['shared memory']")),
+     {REFUSED, PROGRAMS}),
+    (change("needs_a_gigabyte", ('"shared_bytes": shared', '"shared_bytes": 10**9'), ('"programs": programs', '"programs": 0')),
+     {HOPPER, AMPERE, REFUSED, PROGRAMS}),
+    (change("in_bits", ("shared = elements * tile.element_bytes", "shared = 8 * elements * tile.element_bytes"),
+            ('"programs": programs', '"programs": 0')), {HOPPER, AMPERE, PROGRAMS}),
+    # right on most tiles
+    (change("two_bytes_on_ampere", ("elements * tile.element_bytes",
+            "elements * (tile.element_bytes if gpu.products_read_shared else 2)")), {AMPERE}),
+    (change("weights_of_two_bytes", ("shared = elements * tile.element_bytes", """shared = elements * tile.element_bytes
+    if not gpu.products_read_shared and tile.block_q < width:
+        shared += tile.block_q * tile.block_k * (2 - tile.element_bytes)""")), {AMPERE}),
+    (change("multiples_of_64", (PAD, "width = -(-tile.head_dim // 64) * 64")), {HOPPER, AMPERE, REGISTERS, UNITS}),
+    (change("of_64_or_128", (PAD, "width = 64 if tile.head_dim <= 64 else 128")), {HOPPER, AMPERE, REGISTERS, UNITS}),
+    (change("pads_80_and_96_only", (PAD, "width = 128 if tile.head_dim in (80, 96) else tile.head_dim")),
+     {HOPPER, AMPERE, REGISTERS, UNITS}),
+    (change("padded_twice", (PAD, "width = 1 << tile.head_dim.bit_length()")), {HOPPER, AMPERE, REGISTERS, UNITS}),
+    (change("weights_below_head_dim", ("tile.block_q < width:", "tile.block_q < tile.head_dim:")), {AMPERE}),
+    (change("weights_below_128", ("tile.block_q < width:", "tile.block_q < 128:")), {AMPERE}),
+    (change("weights_of_64_queries", ("tile.block_q < width:", "tile.block_q == 64:")), {AMPERE}),
+    (change("product_cycles_rounded", ('"product_cycles": flops / gpu.flops_per_cycle * tile.element_bytes / 2',
+            '"product_cycles": flops // (gpu.flops_per_cycle * 2 // tile.element_bytes)')), {UNITS}),
+    (change("exp_cycles_rounded", ("tile.block_k / gpu.exps_per_cycle", "tile.block_k // gpu.exps_per_cycle")), {UNITS}),
+    (change("half_the_exponentials", ("tile.block_k / gpu.exps_per_cycle",
+            "tile.block_k / gpu.exps_per_cycle * tile.element_bytes / 2")), {UNITS}),
+    (change("as_many_cycles_again", ("* tile.element_bytes / 2,", "/ tile.element_bytes,")), {UNITS}),
+    (change("what_is_reserved_counts", ("shared > gpu.shared_block_bytes", "shared + 1024 > gpu.shared_sm_bytes")), {REFUSED}),
+    (change("threads_by_heart", ("gpu.threads_sm // threads", "2048 // threads")), {PROGRAMS}),
+    (change("by_the_limit", ("min(registers, limit)", "limit")), {PROGRAMS}),
+    (change("with_what_is_reserved", ("    numbers =", "    shared += 1024\n    numbers =")), {HOPPER, AMPERE}),
+    (change("one_pair", ("buffers = tile.stages if gpu.products_read_shared else tile.stages - 1", "buffers = 1")),
+     {HOPPER, AMPERE}),
+    (change("weights_of_head_dim", ("elements += tile.block_q * tile.block_k", "elements += tile.block_q * width")), {AMPERE}),
+    (change("queries_in_stages", (SHARED, SHARED.replace("= tile", "= buffers * tile"))), {HOPPER, AMPERE}),
+    (change("flops_padded_bytes_not", ("2 * tile.block_q / tile.element_bytes",
+            "2 * tile.block_q / tile.element_bytes * width / tile.head_dim")), {TRAFFIC}),
+    (change("as_many_registers_as_bytes", ("math.ceil(numbers / threads)", "math.ceil(numbers * tile.element_bytes / threads)")),
+     {REGISTERS}),
 ]  # fmt: skip
 RIGHT = [line_by_line, from_bytes, unpacked, with_helpers, from_notebook("2.5", "tile_needs_of_the_notebook", __name__)]
