@@ -14,7 +14,7 @@ from .answers.phase2 import paged as answers
 WRONG = dict(answers.MORE_WRONG)
 BY_LAUNCHES = {"write traffic", "write compiled", "decode traffic", "decode compiled"}
 SAYS = {  # what a learner reads, where the words are the point
-    answers.by_torch: "converts an input outside of your launches",
+    answers.by_torch: "an input outside of your launches",
     answers.written_twice: "Each element is loaded once",
     answers.dead_scores: "Which score has a weight of 0?",
     answers.dead_values: "is nothing loaded from behind the last token?",
@@ -57,6 +57,10 @@ def test_a_right_cache_passes_however_it_is_written(findings, answer):
     [
         (answers.always_16, "write", "Blocks have 32 slots here, and slots were found as if they had 16"),
         (answers.maximum_falls, "lengths", "m must never fall"),
+        (answers.first_tile_only, "lengths", "Only the first tile is read"),
+        (answers.whole_tiles_only, "lengths", "a last tile that is not full"),
+        (answers.head_in_group, "heads", "h % group is something else"),
+        (answers.blocks_touch, "layouts", "K and V have strides of their own here"),
     ],
     ids=lambda v: getattr(v, "__name__", v),
 )

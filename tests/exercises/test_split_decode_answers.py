@@ -29,6 +29,12 @@ SAYS = {  # what a learner reads, where the words are the point
     answers.merge_not_rescaled: "When a later tile of parts raises m",
     answers.part_maximum_falls: "m must never fall",
     answers.merge_maximum_falls: "m must never fall",
+    answers.end_is_last: "end_block is the first block that an item does not read",
+    answers.part_not_divided: "A part's out is divided by its own sum",
+    answers.part_without_log: "A part's lse is its maximum alone",
+    answers.part_natural_log: "Is it log2?",
+    answers.empty_part_is_zero: "A part without a token weighs something",
+    answers.parts_from_zero: "Every part begins at token 0",
     answers.ends_with_the_block: "NaN lies wherever no token does",
     answers.whole_sequence: "Every part goes on to its sequence's end",
     answers.first_part: "Only the first part of each pair is there",
@@ -142,6 +148,26 @@ def test_a_slip_that_only_many_parts_or_tiles_show_is_seen_in_the_last_case_and_
     for each, words in ((answer, SAYS[answer]), (answers.quarter_shares, "")):
         found = criterion.mistake(case, attempt(runner.split_decode, each, dict(case)))
         assert (words in str(found)) if words else found is None, found
+
+
+@pytest.mark.parametrize(
+    ("answer", "name"),
+    [
+        (answers.part_not_divided, "heads"),
+        (answers.part_without_log, "heads"),
+        (answers.part_natural_log, "heads"),
+        (answers.parts_from_zero, "heads"),
+        (answers.empty_part_is_zero, "edges"),
+    ],
+    ids=lambda v: getattr(v, "__name__", v),
+)
+def test_a_slip_in_what_a_part_keeps_is_named(answer, name):
+    known = exercise("2.9")
+    for job in plan(known, "check", seed=SEED):
+        criterion = known.criteria[job.criterion]
+        if criterion.name == name and (found := criterion.mistake(job.case, attempt(runner.split_decode, answer, job.case))):
+            break
+    assert SAYS[answer] in str(found), found
 
 
 @pytest.mark.soak

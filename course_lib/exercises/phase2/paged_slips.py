@@ -17,6 +17,8 @@ NO_NUMBER = "Was this row stored? Which heads and sequences does a program have,
 NOT_YET = "The newest tokens' slots hold NaN until they are written. If the other decodes pass, look at the write."
 LOW = "The score is very low here, and something was higher: a mask other than -inf, or a maximum that began at a number?"
 FALLS = "Scores are high first and far lower behind. m must never fall: it is the larger of the old maximum and the tile's own."
+HALF = "The score is -20,000 here. Is everything from the products on float32? Half precision ends at 65,504."
+STRIDES = "K and V have strides of their own here. If the other criteria pass: which ones does each pointer take?"
 SIDE_BY_SIDE = "K and V of a block lie side by side here. How far apart do two blocks begin?"
 ITS_OWN = "V lies in another order than K here. Whose strides lead to a slot of V?"
 MISSING = "What is wrong was not written at all. Which tokens and heads does a program have, and how many programs are there?"
@@ -33,6 +35,8 @@ def decode_slip(case: Case, got: Any, want: Any, within: tuple[float, float]) ->
         return ""
     if not bool(got.any()) and "-20,000" in case["name"]:
         return LOW
+    if "-20,000" in case["name"] and got.isnan().any():
+        return HALF
     if case.get("falls") and got.isnan().any():
         return FALLS
     explains: list[tuple[float, str]] = []
@@ -46,6 +50,8 @@ def decode_slip(case: Case, got: Any, want: Any, within: tuple[float, float]) ->
         return NO_TOKEN if got.isnan().any() else ""
     if "k" in case:
         return NOT_YET
+    if case["layout"] != "plain":
+        return STRIDES
     return UNWRITTEN if (got.isnan().all(-1) == got.isnan().any(-1)).all() else NO_NUMBER
 
 
@@ -63,7 +69,8 @@ def _decode_slips(case: Case, want: Any) -> Iterator[tuple[str, Any]]:
         if not len(slots):
             return torch.zeros(q_heads, dim, dtype=torch.float64)
         pick = torch.arange(q_heads) // (q_heads // kv_heads) if heads is None else heads
-        keys, values = (x.flatten(0, 1)[slots][:, pick] for x in kv)
+        at = (slots[:, None] * kv_heads + pick).clamp(max=k.shape[:3].numel() - 1)  # behind the last head begins the next slot
+        keys, values = (x.flatten(0, 2)[at] for x in kv)
         scores = torch.einsum("hd,nhd->hn", q[row], keys) * scale
         weights = (scores - scores.amax(1, keepdim=True)).exp()
         total = weights.sum(1, keepdim=True) if divided else 1.0
@@ -89,12 +96,22 @@ def _decode_slips(case: Case, want: Any) -> Iterator[tuple[str, Any]]:
     if 1 < kv_heads < q_heads:
         heads = torch.arange(q_heads) % kv_heads
         yield "Head h reads KV head h // group; that of h % kv_heads is another one.", every(heads=heads)
+    group = q_heads // kv_heads
+    if group > 1 and case["layout"] == "plain":
+        yield "Head h reads KV head h // group; h % group is something else.", every(heads=torch.arange(q_heads) % group)
     if kv_heads > 1:
         yield "Every head reads KV head 0. Which one is its own, and where does it begin?", every(heads=torch.arange(q_heads) * 0)
     yield "The last token is left out. kv_lengths counts the newest one, too.", other(lambda row, n: slots(row, n - 1))
     yield "The tokens of the last block are left out when it is not full.", other(lambda row, n: slots(row, n // size * size))
     yield "There is no token at kv_lengths[i]: the last one is at kv_lengths[i] - 1.", other(lambda row, n: slots(row, n + 1))
     yield "Only the first block is read.", other(lambda row, n: slots(row, min(n, size)))
+    for tile in TILES:
+        if max(lengths) > tile != size:
+            yield "Only the first tile is read. How far does the loop go?", other(lambda row, n, t=tile: slots(row, min(n, t)))
+            yield (
+                "The tokens of a last tile that is not full are left out.",
+                other(lambda row, n, t=tile: slots(row, n // t * t)),
+            )
     if len(lengths) > 1:
         yield "Every sequence reads the table of the first one.", other(lambda row, n: slots(row, n, tables[0]))
     straight = torch.arange(tables.shape[1]) % k.shape[0]

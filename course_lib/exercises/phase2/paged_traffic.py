@@ -63,6 +63,7 @@ def decode_hint(case: Case, name: str, got: float) -> str:
     ]
     readings += [(sum(-(-n // tile) * tile for n in lengths), BEHIND) for tile in (size, *TILES)]
     once = decode_bounds(case)[name] - q_heads * tokens * (token + ENTRY_BYTES)
+    readings += [((tokens + sum(-(-n // tile) * tile for n in lengths)) / 2, BEHIND) for tile in TILES]  # of K or V alone
     words = {
         words
         for count, words in readings

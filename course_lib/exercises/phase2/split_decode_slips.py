@@ -99,23 +99,62 @@ def _slips(case: Case, wanted: tuple[Any, Any]) -> Iterator[tuple[str, str, Any]
     )
     parts = _parts(case, q, k, v)
     yield from _merges(parts, out, lse, kv_heads)
+    yield from _wrong_parts(case, (q, k, v), parts, out, lse)
 
 
-def _parts(case: Case, q: Any, k: Any, v: Any) -> list[list[tuple[Any, Any]]]:
-    """For each pair of sequence and KV head: (out [group, head_dim], lse [group]) of each of its parts."""
+def _partials(case: Case, q: Any, k: Any, v: Any, late: int = 0, early: int = 0) -> list[list[Any]]:
+    """For each pair of sequence and KV head the Partial of each of its parts, without its first and last so many tokens."""
     import torch
 
-    from ...attention.online_softmax import finish, partial
+    from ...attention.online_softmax import partial
 
     size, kv_heads = k.shape[1], k.shape[2]
     group = q.shape[1] // kv_heads
-    found: list[list[tuple[Any, Any]]] = [[] for _ in range(len(q) * kv_heads)]
+    found: list[list[Any]] = [[] for _ in range(len(q) * kv_heads)]
     for sequence, head, first, end in case["items"].tolist():
         tokens = torch.arange(first * size, max(min(end * size, int(case["kv_lengths"][sequence])), first * size))
+        tokens = tokens[late : len(tokens) - early]
         rows = case["block_tables"][sequence].long()[tokens // size], tokens % size, head
         scores = q[sequence, head * group : (head + 1) * group] @ k[rows].T * q.shape[-1] ** -0.5
-        found[sequence * kv_heads + head].append(finish(partial(scores, v[rows])))
+        found[sequence * kv_heads + head].append(partial(scores, v[rows]))
     return found
+
+
+def _parts(*args: Any, **trimmed: int) -> list[list[tuple[Any, Any]]]:
+    """For each pair of sequence and KV head: (out [group, head_dim], lse [group]) of each of its parts."""
+    from ...attention.online_softmax import finish
+
+    return [[finish(part) for part in of_pair] for of_pair in _partials(*args, **trimmed)]
+
+
+def _wrong_parts(case: Case, qkv: Any, parts: Any, out: Any, lse: Any) -> Iterator[tuple[str, str, Any]]:
+    """What a right merge makes of parts that are wrong."""
+    import torch
+
+    kv_heads = qkv[1].shape[2]
+    made = [list(zip(whole, part, strict=True)) for whole, part in zip(parts, _partials(case, *qkv), strict=True)]
+    from_zero = case["items"].clone()
+    from_zero[:, 2] = 0
+    for hint, wrong in (
+        (
+            "A part's out is divided by its own sum of weights before it is merged by lse.",
+            [[(p.acc, l) for (_, l), p in x] for x in made],
+        ),
+        ("A part's lse is its maximum alone. Where is the logarithm of its sum?", [[(o, p.m) for (o, _), p in x] for x in made]),
+        (
+            "A part's lse adds a maximum in base 2 and a natural logarithm of its sum. Is it log2?",
+            [[(o, p.m + math.log(2) * (l - p.m).nan_to_num()) for (o, l), p in x] for x in made],
+        ),
+        (
+            "A part without a token weighs something. Its lse is -inf.",
+            [[(o, torch.where(l > -math.inf, l, 0.0)) for (o, l), _ in x] for x in made],
+        ),
+        ("Every part begins at token 0 of its sequence. Where does an item begin?", _parts({**case, "items": from_zero}, *qkv)),
+        ("The first token of each part is missing.", _parts(case, *qkv, late=1)),
+        ("The last token of each part is missing.", _parts(case, *qkv, early=1)),
+    ):
+        yield "out", hint, _whole(wrong, _of, out, kv_heads)
+        yield "lse", hint, _whole(wrong, lambda _, l: l.logsumexp(0), lse, kv_heads)
 
 
 def _whole(parts: Any, merge: Any, like: Any, kv_heads: int) -> Any:

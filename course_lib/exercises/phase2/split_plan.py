@@ -13,6 +13,7 @@ from ...grading.criteria import Case
 from ...grading.outcome import Mistake
 
 FINER = 4  # no item needs to be smaller than this part of a program's share
+EXCLUSIVE = "end_block is the first block that an item does not read: block 0 alone is (s, h, 0, 1)."
 LEAST_BLOCKS = 8  # nor than this: below, starting and merging an item costs more than it spreads
 
 
@@ -65,7 +66,8 @@ def check_cover(case: Case, output: Any) -> Mistake | None:
         if not (0 <= sequence < len(case["lengths"]) and 0 <= head < case["kv_heads"]):
             return Mistake(f"{item}; there are {len(case['lengths'])} sequences and {case['kv_heads']} KV heads")
         if first >= end:
-            return Mistake(f"{item}, which has no block", "A sequence without tokens has no item, and every other item a block.")
+            empty = "A sequence without tokens has no item, and every other item a block."
+            return Mistake(f"{item}, which has no block", EXCLUSIVE if case["lengths"][sequence] else empty)
         pieces.setdefault((sequence, head), []).append((first, end))
     for sequence, blocks in enumerate(blocks_of(case)):
         for head in range(case["kv_heads"]):
@@ -108,6 +110,10 @@ def _of_one_pair(case: Case, sequence: int, head: int, pieces: list[tuple[int, i
 
 
 def _ending(length: int, size: int, at: int) -> str:
+    if at > length // size + 1:
+        return "The last piece ends where the sequence's blocks end."
+    if at == length // size - 1 and length % size == 0:
+        return EXCLUSIVE
     if at == length // size:
         return "The last block need not be full. How many blocks do 17 tokens take in blocks of 16?"
     return "A block that is just full needs no other one." if at == length // size + 1 else ""
@@ -132,7 +138,7 @@ def _why_full(sizes: list[int], pairs: int, total: int, programs: int) -> Iterat
         yield f"Nothing is cut: the longest item has {longest:,} blocks. How many programs wait for it?"
     if len(sizes) == pairs:
         yield f"Nothing is cut: {len(sizes)} items for {programs} programs. How many are left for the last wave, and who waits?"
-    if longest > total / programs:
+    if longest > -(-total // programs):
         yield f"The longest item has {longest:,} blocks, more than a program's share. What must the number of pieces depend on?"
     yield f"{len(sizes)} items of up to {longest:,} blocks: programs that get one more decide. How small is small enough?"
 

@@ -339,6 +339,7 @@ ENTRY, DIVIDED, KV_HEAD = (
     "acc / tl.where(l > 0, l, 1.0)",
     "head // group",
 )
+WALK = "for start in range(0, length, TILE)"
 TILE, WRITE_LAUNCH = "TILE=64, D=dim,\n", "HEADS=triton.next_power_of_2(kv_heads), D=dim,\n"
 
 # the write
@@ -379,6 +380,9 @@ dead_values = change("dead_values", (VALUE, "tl.load(v_ptr + v_at)"))
 finite_mask = change("finite_mask", (MASK, "tl.where(live, s, -10000.0)"))
 starts_at_zero = change("starts_at_zero", ('m = tl.full((), float("-inf"), tl.float32)', "m = tl.full((), 0.0, tl.float32)"))
 maximum_falls = change("maximum_falls", ("tl.maximum(m, tl.max(s, 0))", "tl.max(s, 0)"))
+head_in_group = change("head_in_group", (KV_HEAD, "head % group"))
+first_tile_only = change("first_tile_only", (WALK, "for start in range(0, tl.minimum(length, TILE), TILE)"))
+whole_tiles_only = change("whole_tiles_only", (WALK, "for start in range(0, length // TILE * TILE, TILE)"))
 l_is_not_rescaled = change("l_is_not_rescaled", (SUM, "l + tl.sum(p, 0)"))
 acc_is_not_rescaled = change("acc_is_not_rescaled", ("acc = acc * old + ", "acc = acc + "))
 another_head_map = change("another_head_map", (KV_HEAD, "head % (tl.num_programs(0) // group)"))
@@ -490,6 +494,9 @@ REST_WRONG = [  # judged by the soak and on a GPU
     (not_divided, DECODE),
     (starts_at_zero, {"lengths"}),
     (maximum_falls, {"lengths"}),
+    (first_tile_only, {"lengths", "decode traffic"}),
+    (whole_tiles_only, DECODE),
+    (head_in_group, {"heads", "layouts", "step", "decode traffic", "decode compiled"}),
     (l_is_not_rescaled, {"lengths", "decode traffic"}),
     (first_kv_head, {"heads", "layouts", "step", "decode traffic", "decode compiled"}),
     (one_more, DECODE),

@@ -519,6 +519,13 @@ first_tile_of_parts = change(
 merge_not_rescaled = change("merge_not_rescaled", ("acc = acc * old + tl.sum", "acc = acc + tl.sum"))
 part_maximum_falls = change("part_maximum_falls", ("tl.maximum(m, tl.max(s, 1))", "tl.max(s, 1)"))
 merge_maximum_falls = change("merge_maximum_falls", ("tl.maximum(m, tl.max(lse, 0))", "tl.max(lse, 0)"))
+part_not_divided = change("part_not_divided", ("acc / safe[:, None]", "acc"))
+part_without_log = change("part_without_log", ("tl.where(l > 0, m + tl.log2(safe), float", "tl.where(l > 0, m, float"))
+part_natural_log = change("part_natural_log", ("m + tl.log2(safe), float", "m + tl.log(safe), float"))
+empty_part_is_zero = change(
+    "empty_part_is_zero", ('tl.log2(safe), float("-inf")), mask=row < GROUP', "tl.log2(safe), 0.0), mask=row < GROUP")
+)
+parts_from_zero = change("parts_from_zero", ("begin = tl.load(items_ptr + item * 4 + 2) * SIZE", "begin = 0"))
 base_two_lse = change("base_two_lse", ("(m + tl.log2(safe)) * 0.6931471805599453", "m + tl.log2(safe)"))
 two_bases = change(
     "two_bases",
@@ -590,6 +597,11 @@ REST_WRONG = [  # in the long tests, and on a GPU
     (merge_not_rescaled, {"parts"}),
     (part_maximum_falls, {"edges"}),
     (merge_maximum_falls, {"edges"}),
+    (part_not_divided, DECODE),
+    (part_without_log, DECODE),
+    (part_natural_log, DECODE),
+    (empty_part_is_zero, {"edges"}),
+    (parts_from_zero, DECODE),
     (base_two_lse, DECODE),
     (two_bases, DECODE),
     (no_scale, DECODE),
