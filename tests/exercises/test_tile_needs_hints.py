@@ -53,6 +53,7 @@ SAYS = {
     "one_pair": "The stages say how many pairs",
     "flops_padded_bytes_not": "Both counts have the same d",
     "as_many_registers_as_bytes": "whatever the elements are",
+    "rounded_apart": "Round once",
     "registers_without_limit": "the rest spills, and the program runs",
 }
 

@@ -60,11 +60,12 @@ def ampere_cases(seed: int) -> list[Case]:
 
 
 def register_cases(seed: int) -> list[Case]:
-    """256 registers of 255, 128 of 128, 160 of 128, and a number that is not whole."""
+    """256 registers of 255, 128 of 128, 160 of 128, a number that is not whole, and a sum of two that are not."""
     rows = [
         ((128, 64, 128, 3, 8, 2), H200), ((128, 128, 128, 2, 4, 2), H200), ((256, 128, 128, 2, 16, 2), A100),
         ((256, 256, 64, 2, 16, 2), H200), ((80, 80, 64, 2, 16, 2), H200), ((64, 64, 80, 2, 4, 2), A100),
         ((128, 64, 128, 2, 8, 1), H200), ((64, 32, 192, 2, 4, 2), H200), ((64, 64, 48, 2, 4, 2), L4),
+        ((40, 80, 32, 2, 16, 2), H200),
     ]  # fmt: skip
     return _cases(seed, rows, [A100, H200], (2, 1))
 

@@ -70,6 +70,8 @@ def _registers(tile: TileChoice, gpu: Gpu, wanted: dict[str, Any]) -> Iterator[t
         yield TWICE, -(-q_rows * (k_rows + 2 * columns) // threads)
     yield "That is not a whole number of registers. Which way does it round?", q_rows * (k_rows + columns) / threads
     yield "A part of a register is one register.", q_rows * (k_rows + columns) // threads
+    apart = -(-q_rows * k_rows // threads) - (-q_rows * columns // threads)
+    yield "Round once: scores and accumulator together.", apart
     yield "The accumulator lives at the same time as the scores.", -(-q_rows * k_rows // threads)
     yield "The scores live at the same time as the accumulator.", -(-q_rows * columns // threads)
     yield "Blocks are powers of two. How wide is a row of the accumulator?", -(-q_rows * (k_rows + head_dim) // threads)

@@ -239,6 +239,8 @@ WRONG = [
     (change("queries_in_stages", (SHARED, SHARED.replace("= tile", "= buffers * tile"))), {HOPPER, AMPERE}),
     (change("flops_padded_bytes_not", ("2 * tile.block_q / tile.element_bytes",
             "2 * tile.block_q / tile.element_bytes * width / tile.head_dim")), {TRAFFIC}),
+    (change("rounded_apart", ("math.ceil(numbers / threads)",
+            "math.ceil(tile.block_q * tile.block_k / threads) + math.ceil(tile.block_q * width / threads)")), {REGISTERS}),
     (change("as_many_registers_as_bytes", ("math.ceil(numbers / threads)", "math.ceil(numbers * tile.element_bytes / threads)")),
      {REGISTERS}),
 ]  # fmt: skip
