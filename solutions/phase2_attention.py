@@ -4800,6 +4800,14 @@ for window in (64, 128, 256, 512):
     found = [rows[window, *column]["ours"] for column in columns.values()]
     print(f"{window:>6}" + "".join(f"{perplexity:>16.2f}" for perplexity in found))
 
+# %%
+from course_lib.display.window_figure import window_figure
+
+windows = (64, 128, 256, 512)
+curves = {name: [(w, rows[w, *columns[name]]["ours"]) for w in windows] for name in columns}
+del curves["4 sinks, rank"]  # lies on that of one sink
+window_figure(curves, {"computed anew in windows of 1024": anew})
+
 # %% [markdown]
 # Three things to see.
 #

@@ -1,0 +1,11 @@
+"""The figure of perplexity against a window shows every point and every level."""
+
+from course_lib.display.window_figure import window_figure
+
+
+def test_curves_and_levels_are_drawn_as_given():
+    figure = window_figure({"alone": [(64, 10.0), (128, 7.5)], "one sink": [(64, 8.0), (128, 6.5)]}, {"anew": 5.0}, display=False)
+    lines = [(list(line.get_xdata()), list(line.get_ydata())) for line in figure.axes[0].lines]
+    assert lines[:2] == [([64, 128], [10.0, 7.5]), ([64, 128], [8.0, 6.5])]
+    assert lines[2][1] == [5.0, 5.0]
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["alone", "one sink"]
