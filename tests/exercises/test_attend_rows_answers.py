@@ -11,7 +11,7 @@ from .answers.phase2 import attend_rows as answers
 
 WRONG = dict(answers.MORE_WRONG)
 SAYS = {  # what a learner reads, where the words are the point
-    answers.by_torch: "your function launched no kernel",
+    answers.by_torch: "an input outside of your launches",
     answers.two_passes: "loaded_bytes: ",
     answers.zero_times_nan: "0 * NaN is NaN",
     answers.empty_is_nan: "What is 0 / 0?",

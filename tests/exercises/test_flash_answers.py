@@ -11,7 +11,7 @@ from .answers.phase2 import flash as answers
 
 WRONG = dict(answers.MORE_WRONG)
 SAYS = {  # what a learner reads, where the words are the point
-    answers.by_torch: "your function launched no kernel",
+    answers.by_torch: "an input outside of your launches",
     answers.very_low_mask: "gives zeros, not the mean of all values",
     answers.top_left: "The mask is aligned at the first key",
     answers.not_itself: "A query sees its own position",
@@ -19,6 +19,8 @@ SAYS = {  # what a learner reads, where the words are the point
     answers.not_divided: "Is acc divided by the sum of the weights?",
     answers.v_lies_like_k: "Multiply the index of each axis by its stride",
     answers.small_tiles: "loaded_bytes: ",
+    answers.copies_first: "this copies an input outside of your launches",
+    answers.adds_zero: "this reads (add) an input outside of your launches",
     answers.no_tensor_cores: "uses no tensor core",
 }
 

@@ -17,7 +17,7 @@ FAR = 2**31  # elements, of two bytes each
 def flash_attention(entry: Any, case: dict) -> Any:
     if torch.cuda.is_available():
         case.update({name: case[name].cuda() for name in ("q", "k", "v")})
-    return entry(case["q"], case["k"], case["v"], case["causal"])
+    return _without_copies(entry, case["q"], case["k"], case["v"], case["causal"])
 
 
 def flash_views(entry: Any, case: dict) -> Any:
@@ -29,7 +29,13 @@ def flash_views(entry: Any, case: dict) -> Any:
     q, k, v = buffer[:, :, :q_heads], buffer[:, :, q_heads:][:, :, :kv_heads], buffer[:, :, q_heads + kv_heads :]
     if "values" in case:
         v = case["values"].transpose(1, 2)[:, :, :: q_heads + kv_heads - 1]
-    return entry(q[:, : case["q_len"]], k[:, : case["kv_len"]], v[:, : case["kv_len"]], case["causal"])
+    return _without_copies(entry, q[:, : case["q_len"]], k[:, : case["kv_len"]], v[:, : case["kv_len"]], case["causal"])
+
+
+def _without_copies(entry: Any, *arguments: Any) -> Any:
+    from course_lib.workloads.no_copies import without_copies
+
+    return without_copies(entry, *arguments)
 
 
 def flash_on_this_device(entry: Any, case: dict) -> dict:

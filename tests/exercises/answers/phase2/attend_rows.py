@@ -326,6 +326,7 @@ lse_in_two_bases = change("lse_in_two_bases", (LSE, "m + tl.log(tl.where(some, l
 ROW_LENGTH = "rows, n = scores.shape"
 clones = change("clones", (ROW_LENGTH, f"scores, values = scores.clone(), values.clone()\n    {ROW_LENGTH}"))
 makes_contiguous = change("makes_contiguous", (ROW_LENGTH, f"scores = scores.contiguous()\n    {ROW_LENGTH}"))
+there_and_back = change("there_and_back", (ROW_LENGTH, f"scores, values = scores * 2 * 0.5, -(-values)\n    {ROW_LENGTH}"))
 converts = change("converts", (ROW_LENGTH, f"scores, values = scores.float(), values.float()\n    {ROW_LENGTH}"))
 sums_in_the_dtype = change(
     "sums_in_the_dtype",
@@ -355,6 +356,7 @@ MORE_WRONG = [
     (base_from_a_hundred_thousand_down, {"large scores"}),
     (lse_in_two_bases, ALL),
     (clones, ALL),
+    (there_and_back, ALL),
     (makes_contiguous, {"rows apart"}),
     (converts, {"rows", "masked keys", "large scores", "traffic", "compiled"}),
     (sums_in_the_dtype, {"rows", "masked keys", "traffic", "compiled"}),

@@ -344,6 +344,9 @@ not_divided = change("not_divided", (DIVIDED, "acc"))
 rows_side_by_side = change("rows_side_by_side", ("keys[:, None] * k_row + dims", "keys[:, None] * D * (heads // group) + dims"))
 all_keys_read = change("all_keys_read", (END, "kv_len"))
 v_lies_like_k = change("v_lies_like_k", ("for tensor in (q, k, v, out)", "for tensor in (q, k, k, out)"))
+SIZES = "batch, q_len, heads, dim = q.shape"
+copies_first = change("copies_first", (SIZES, f"q, k, v = q.clone(), k.contiguous(), v.contiguous()\n    {SIZES}"))
+adds_zero = change("adds_zero", (SIZES, f"q, k, v = q + 0, k + 0, v + 0\n    {SIZES}"))
 v_rows_like_k = change("v_rows_like_k", ("keys[:, None] * v_row + dims", "keys[:, None] * k_row + dims"))
 small_tiles = change("small_tiles", (GRID, "(triton.cdiv(q_len, 32), batch * heads)"), (TILES, "BM=32, BN=64, CAUSAL=causal"))
 v_of_any_row = change("v_of_any_row", ("tl.load(value_at, live[:, None], 0.0)", "tl.load(value_at)"))
@@ -374,6 +377,8 @@ WRONG = [(zeros, ALL), (all_keys_read, {"traffic"}), (no_guard, {"causal"})]
 LONG = {"lengths", "causal", "rows apart", "traffic", "compiled"}  # more than one tile of keys
 MORE_WRONG = [
     (by_torch, ALL),
+    (copies_first, ALL),
+    (adds_zero, ALL),
     (acc_is_not_rescaled, LONG),
     (maximum_of_the_tile, {"scores"}),
     (starts_at_zero, {"scores"}),
