@@ -1431,7 +1431,7 @@ try:
     reports = compile_reports([launch_of(tile, gpu) for tile, gpu in tiles])
     print(f"{'':<39}  {'shared bytes':^21}  {'registers':^12}  spills")
     print(f"{'':<39}  {'yours':>9}   {'compiled':>9}  {'least':>5}  {'used':>5}")
-    for (tile, gpu), needs, report in zip(tiles, mine, reports):
+    for (tile, gpu), needs, report in zip(tiles, mine, reports, strict=True):
         found = report[gpu.target]
         words = f"{tile.block_q} x {tile.block_k} x {tile.head_dim}"
         words += f", {tile.stages} stages, {tile.warps} warps"
