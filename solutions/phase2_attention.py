@@ -2955,7 +2955,7 @@ lab.predict("C173")
 #   program moves at least 8 elements for each of its threads, and a warp has 32 of them); at most 8 registers spilled. For the decode, `q` begins beside a multiple of 16 bytes, so what is wide
 #   can only be K and V.
 # - **Timed** (3, in a cell of its own, on a GPU). 64 sequences of 8192 tokens, 8 query heads on 8 KV heads of 128, bf16, blocks of 16, in turns with a kernel that does nothing but read K and V: at least 0.5 of its speed, part points from 0.35
-#   on, a badge from 0.75 on. And blocks that begin $2^{31}$ elements behind the first must be written and read right, where there are 9 GB free.
+#   on, a badge from 0.7 on. And blocks that begin $2^{31}$ elements behind the first must be written and read right, where there are 9 GB free.
 #
 # As before, all has to come from your launches: torch may allocate, fill with one value, and make views; a copy of an input is refused. The check takes about ten seconds.
 #
@@ -4213,7 +4213,7 @@ except FileNotFoundError:
     print("This has not been recorded yet. On a Hopper GPU, `labs bench hopper_fp8` measures it.")
 
 # %% [markdown]
-# Where we measured it, FP8 is about a quarter faster than our bf16 with long sequences, and less with short ones. That is near 1.28, far from 2: a softmax is more than its exponentials, and products that take half as long leave half the time to hide it. (Near is no proof. The kernel has more to do in FP8, too: weights change their layout and are scaled.)
+# Where we measured it, FP8 is a fifth to a quarter faster than our bf16 with long sequences, and less with short ones. That is near 1.28, far from 2: a softmax is more than its exponentials, and products that take half as long leave half the time to hide it. (Near is no proof. The kernel has more to do in FP8, too: weights change their layout and are scaled.)
 # Quantising and transposing came before the clock started. FlashAttention-3's FP8 is somewhat faster with long sequences.
 #
 # Where one entry in a thousand is large, the error is more than ten times that of bf16. A rotation takes more than half of it away, and leaves several times the error of bf16. So FP8 here is an offer: some speed for some precision, and whether it is a good one depends on the model.
