@@ -4281,7 +4281,7 @@ lab.predict("C090")
 #
 # **Read it before you go on.** We put nine mistakes into it. How many do you find by reading? Which of them can the author's test not have found?
 
-# %%
+# %% grade_id="given-2-11"
 import random
 
 
@@ -4475,6 +4475,8 @@ print(complaint(PagedKV))
 # | pages | 0.75 | appends: a token at a time, sequences in turns, a full cache, pages of one token |
 # | gather | 0.75 | every range of a sequence, and ranges behind its end |
 # | reuse | 0.5 | pages and names that come again, random operations; what `gather` gave is written into each time |
+#
+# (After a restart, run the cell with `PagedKV` before yours.)
 #
 # <details><summary>Hint: gather in four lines</summary>
 #
