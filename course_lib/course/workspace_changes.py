@@ -1,8 +1,12 @@
 """What a new version of a lab changes for the learner, in one sentence."""
 
 import json
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
+
+UNDER = "one under "  # the name of a cell that has none of its own: its heading follows
+HEADINGS_SHOWN = 6  # of one kind of change; beyond that they are counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,7 +17,7 @@ class CellChanges:
 
     def __str__(self) -> str:
         parts = [
-            f"{what} cells: {', '.join(ids)}"
+            f"{what} cells: {_listed(ids)}"
             for what, ids in (("new", self.new), ("changed", self.changed), ("removed", self.removed))
             if ids
         ]
@@ -23,17 +27,45 @@ class CellChanges:
 def cell_changes(old: bytes, new: bytes, answers_too: bool = True) -> CellChanges | None:
     """Compares by cell id, type and source; None when one of the two is no notebook.
 
-    answers_too  False when `old` is a learner's file: cells meant for answers differ there and are left out
+    answers_too  False when `old` is a learner's file: cells meant for answers and the learner's own are left out
     """
     before, after = _cells(old), _cells(new)
     if before is None or after is None:
         return None
-    both = [cell_id for cell_id in after if cell_id in before and (answers_too or not after[cell_id][1])]
-    return CellChanges(
-        new=tuple(after[cell_id][2] for cell_id in after if cell_id not in before),
-        changed=tuple(after[cell_id][2] for cell_id in both if before[cell_id][0] != after[cell_id][0]),
-        removed=tuple(before[cell_id][2] for cell_id in before if cell_id not in after) if answers_too else (),
-    )
+    gone = [before[cell_id] for cell_id in before if cell_id not in after] if answers_too else []
+    new, changed = [], []
+    for cell_id, (what, is_answer, name) in after.items():
+        if cell_id in before:
+            if before[cell_id][0] != what and (answers_too or not is_answer):
+                changed.append(name)
+        elif same_place := _reworded(what, name, gone):
+            gone.remove(same_place)
+            changed.append(name)
+        else:
+            new.append(name)
+    return CellChanges(tuple(new), tuple(changed), removed=tuple(name for _, _, name in gone))
+
+
+def _reworded(what: tuple[str, str], name: str, gone: list[Any]) -> Any:
+    """The cell that this one replaces: an id is made of the text, so a cell whose text changed has another one."""
+    if not name.startswith(UNDER):
+        return None
+    return next((cell for cell in gone if cell[2] == name and cell[0][0] == what[0]), None)
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    """Cells with a name of their own one by one, the others by heading; of many headings the first and the last."""
+    counts = Counter(name for name in names if name.startswith(UNDER))
+    if len(counts) <= HEADINGS_SHOWN:
+        return ", ".join(_counted(name, counts.get(name, 1)) for name in dict.fromkeys(names))
+    first, *_, last = (name.removeprefix(UNDER) for name in counts)
+    rest = f"under {len(counts)} headings, from {first} to {last}"
+    own = [name for name in names if name not in counts]
+    return ", ".join([*own, f"{counts.total()} {'others ' if own else ''}{rest}"])
+
+
+def _counted(name: str, number: int) -> str:
+    return name if number == 1 else f"{number} {name.removeprefix('one ')}"
 
 
 def _cells(data: bytes) -> dict[str, tuple[tuple[str, str], bool, str]] | None:
@@ -55,7 +87,7 @@ def _name(cell: dict[str, Any], cell_id: str, heading: str) -> str:
     graded = cell.get("metadata", {}).get("nbgrader", {}).get("grade_id")
     if graded or not heading:
         return str(graded or cell_id)
-    return f"one under '{heading}'"
+    return f"{UNDER}'{heading}'"
 
 
 def _id(cell: dict[str, Any], at: int) -> str:

@@ -322,3 +322,31 @@ def test_a_changed_cell_without_a_name_of_its_own_is_found_by_its_heading():
         return json.dumps({"cells": cells}).encode()
 
     assert str(cell_changes(notebook("old"), notebook("new"))) == "changed cells: one under '3. Timers', ex-1-3"
+
+
+def cells_under(*headings_and_texts):
+    """A notebook: for each heading its cells, with ids made of their text as the course's own are."""
+    cells = []
+    for heading, texts in headings_and_texts:
+        for text in (f"## {heading}", *texts):
+            cells.append({"id": f"id of {text}", "cell_type": "markdown", "metadata": {}, "source": text})
+    return json.dumps({"cells": cells}).encode()
+
+
+def test_a_cell_whose_text_changed_is_changed_though_its_id_is_made_of_the_text():
+    old = cells_under(("Timers", ["one", "two"]), ("Clocks", ["three"]))
+    new = cells_under(("Timers", ["one", "two, reworded", "two and a half"]), ("Clocks", []))
+    told = "new cells: one under 'Timers'; changed cells: one under 'Timers'; removed cells: one under 'Clocks'"
+    assert str(cell_changes(old, new)) == told
+
+
+def test_many_new_cells_are_told_in_a_line():
+    old = cells_under(("Start", []))
+    few = cells_under(("Start", ["a", "b", "c"]), ("End", []))
+    assert str(cell_changes(old, few)) == "new cells: 3 under 'Start', one under 'End'"
+    many = cells_under(("Start", []), *((f"Section {number}", [f"text {number}"]) for number in range(1, 51)))
+    assert str(cell_changes(old, many)) == "new cells: 100 under 50 headings, from 'Section 1' to 'Section 50'"
+    named = {"id": "b", "cell_type": "code", "metadata": {"nbgrader": {"grade_id": "ex-1-1"}}, "source": ""}
+    with_a_name = json.dumps({"cells": [*json.loads(many)["cells"], named]}).encode()
+    told = "new cells: ex-1-1, 100 others under 50 headings, from 'Section 1' to 'Section 50'"
+    assert str(cell_changes(old, with_a_name)) == told
