@@ -13,11 +13,12 @@ It keeps a second tile of scores alive, so it spills earlier.
 """
 
 from dataclasses import dataclass
+from numbers import Integral
 
 from ..hardware import GpuSpec, this_gpu
 from .tiles import Tile, padded
 
-REGISTERS_PER_SM, REGISTERS_PER_THREAD, WARP = 65536, 255, 32  # CUDA C++ Programming Guide, 7.5 to 10.0
+REGISTERS_PER_SM, REGISTERS_PER_THREAD, THREADS_PER_BLOCK, WARP = 65536, 255, 1024, 32  # CUDA C++ Programming Guide, 7.5 to 10.0
 RESERVED_BYTES = 1024  # of shared memory, which the system keeps for each block (same guide, 8.0 on)
 THREADS_PER_SM = {"8.0": 2048, "8.6": 1536, "8.9": 1536, "9.0": 2048}
 
@@ -89,17 +90,15 @@ def programs_per_sm(needs: TileNeeds, sm: Sm, registers: int | None = None) -> i
 def check_tile(tile: Tile, head_dim: int, gpu: GpuSpec | None = None, *, element_bytes: int = 2) -> TileNeeds:
     """What the tile needs, if nothing forbids it on this GPU (default: the one in this machine).
 
-    Raises ValueError with the number, the limit and the next step for a block that is no power of two, more shared memory than a
-    block can have (the launch would be refused), and more registers than a thread can have (it would run, and spill).
+    Raises ValueError with the number, the limit and the next step for numbers that no launch has (rows, keys and warps are powers
+    of two), more shared memory than a block can have (the launch would be refused), and more registers than a thread can have
+    (it would run, and spill).
     """
     gpu = gpu or this_gpu()
     if gpu is None:
         raise ValueError("no GPU of hardware/gpus.toml is in this machine; name one: check_tile(tile, 128, spec('h200-sxm'))")
     sm = sm_of(gpu)
-    for name, size in (("query_rows", tile.query_rows), ("key_rows", tile.key_rows)):
-        if size < 1 or size & (size - 1):
-            below = 1 << max(size, 1).bit_length() - 1
-            raise ValueError(f"{name} {size} is not a power of two, and Triton's blocks are; use {below} or {2 * below}")
+    _check_numbers(tile, head_dim, element_bytes)
     needs = tile_needs(tile, head_dim, sm, element_bytes)
     words = f"{tile.query_rows} x {tile.key_rows}, head_dim {head_dim}, {tile.stages} stages, {tile.warps} warps"
     if needs.shared_bytes > sm.shared_block_bytes:
@@ -113,6 +112,22 @@ def check_tile(tile: Tile, head_dim: int, gpu: GpuSpec | None = None, *, element
             f"have {needs.register_limit}; the rest would spill, in the innermost loop: {_more_warps(tile, head_dim, sm)}"
         )
     return needs
+
+
+def _check_numbers(tile: Tile, head_dim: int, element_bytes: int) -> None:
+    powers = {"query_rows": tile.query_rows, "key_rows": tile.key_rows, "warps": tile.warps}
+    for name, size in (powers | {"stages": tile.stages, "head_dim": head_dim, "element_bytes": element_bytes}).items():
+        if not isinstance(size, Integral) or size < 1:
+            raise ValueError(f"{name} must be a whole number from 1 on, got {size!r}")
+    for name, size in powers.items():
+        if size & (size - 1):
+            below = 1 << size.bit_length() - 1
+            raise ValueError(f"{name} {size} is not a power of two, and Triton takes no other; use {below} or {2 * below}")
+    if tile.warps * WARP > THREADS_PER_BLOCK:
+        raise ValueError(
+            f"{tile.warps} warps are {tile.warps * WARP} threads, and a block can have {THREADS_PER_BLOCK}; use "
+            f"{THREADS_PER_BLOCK // WARP} warps or fewer"
+        )
 
 
 def _smaller(tile: Tile, head_dim: int, sm: Sm, element_bytes: int) -> str:

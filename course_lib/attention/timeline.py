@@ -83,8 +83,14 @@ def timeline(tiles: int, groups: int, alive: int, stages: int, cycles: Mapping[s
     """Groups take turns: in its turn one asks for the values of a tile and the scores of the next, then does that softmax.
 
     With alive 2 the scores come first, and the values are multiplied beside the softmax. A job starts as soon as it can.
-    One stage is enough for one group with alive 1.
+    One stage is enough for one group with alive 1. ValueError where jobs would wait for each other without end.
     """
+    least = 1 if groups == alive == 1 else 2
+    if min(groups, alive) < 1 or stages < least:
+        raise ValueError(
+            f"{groups} groups, {alive} tiles of scores alive, {stages} stages: nothing could start; use 1 or more of each, and "
+            f"{least} stages or more"
+        )
     over: dict[Key, int] = {}
     free = dict.fromkeys(UNITS.values(), 0)
     done: list[Job] = []

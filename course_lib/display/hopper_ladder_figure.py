@@ -1,9 +1,10 @@
 """The steps of the Hopper kernel: the rate that was measured with each, beside what a model of an SM predicts."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
-from .style import COLOURS, axes, show
+from .style import COLOURS, MORE_COLOURS, axes, show
 
 
 def hopper_ladder_figure(
@@ -28,14 +29,14 @@ def hopper_ladder_figure(
         for y, step in enumerate(steps):
             middle, name = step["share"], step["step"]
             error = [[max(middle - step["low"], 0)], [max(step["high"] - middle, 0)]]
-            ax.barh(y, middle, height=0.62, color=COLOURS[0], label="measured" if not y else None, xerr=error,
+            ax.barh(y, middle, height=0.62, color=COLOURS[0], label="measured", xerr=error,
                     error_kw={"ecolor": "#111827", "capsize": 2, "linewidth": 1})  # fmt: skip
             if name in model:
                 low, high = model[name]
                 ax.barh(y, max(high - low, 0.006), left=low, height=0.86, color=COLOURS[1], alpha=0.45, zorder=3,
-                        label="model" if not y else None)  # fmt: skip
+                        label="model")  # fmt: skip
             ax.annotate(f"{100 * middle:.0f}%", (0.02, y), va="center", fontsize=8, color="white")
-        for colour, (name, shares) in zip(COLOURS[2:], (peers or {}).items(), strict=False):
+        for colour, (name, shares) in zip(cycle(MORE_COLOURS[2:]), (peers or {}).items(), strict=False):
             if title in shares:
                 ax.axvline(shares[title], color=colour, linewidth=1.2, linestyle="--", zorder=4, label=name)
         ax.set_title(title, fontsize=10)
@@ -43,8 +44,8 @@ def hopper_ladder_figure(
         ax.set_yticks(range(len(steps)), [step["step"] for step in steps])
         ax.spines[["top", "right"]].set_visible(False)
     parts[0].invert_yaxis()
-    figure.legend(*parts[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False, fontsize=9,
-                  title=device)  # fmt: skip
+    named = {label: handle for ax in parts for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)}
+    figure.legend(named.values(), named.keys(), loc="outside lower center", ncols=5, frameon=False, fontsize=9, title=device)
     if display:
         words = ". ".join(_words(*panel, model, peers or {}) for panel in panels.items())
         show(figure, f"Steps of the Hopper kernel on {device}. {words}")

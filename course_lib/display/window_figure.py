@@ -1,15 +1,16 @@
 """Perplexity of a text without an end against the window that is kept, with level lines for what a window is compared with."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from typing import Any
 
-from .style import COLOURS, GREY, axes, show
+from .style import GREY, MORE_COLOURS, axes, show
 
 
 def window_figure(curves: Mapping[str, Sequence[tuple[int, float]]], levels: Mapping[str, float], *, display: bool = True) -> Any:
     """Curves: label -> [(window, perplexity), ...], windows ascending; levels: label -> perplexity, drawn across."""
     figure, ax = axes(7.2, 3.8)
-    for (label, points), colour in zip(curves.items(), COLOURS, strict=False):
+    for (label, points), colour in zip(curves.items(), cycle(MORE_COLOURS), strict=False):
         ax.plot(*zip(*points, strict=True), "o-", color=colour, markersize=5, label=label)
     for label, perplexity in levels.items():
         ax.axhline(perplexity, color=GREY, linewidth=1, linestyle=(0, (5, 3)), zorder=1)

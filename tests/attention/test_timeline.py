@@ -96,6 +96,12 @@ def test_registers_warps_and_the_accumulator_are_watched():
     assert "the accumulator" in broken_rule(swapped, 4, 1, 2, 4, cycles)
 
 
+@pytest.mark.parametrize("shape", [(2, 1, 1), (1, 2, 1), (1, 1, 0), (1, 0, 2), (0, 1, 2)])
+def test_a_timeline_without_room_to_start_is_refused(shape):
+    with pytest.raises(ValueError, match=r"nothing could start; use 1 or more of each, and [12] stages"):
+        timeline(3, *shape, HEAD_DIM_128)
+
+
 def test_starts_may_be_sums_of_floats():
     cycles = {"load": 0.1, "qk": 0.2, "softmax": 0.3, "pv": 0.1}
     starts = {job: start - 1e-9 if start else 0 for job, start in starts_of(timeline(3, 1, 1, 1, cycles)).items()}

@@ -45,6 +45,15 @@ def test_another_kernel_is_a_line_in_each_panel(said):
     assert "overlap 90%; beside it fa3-fwd 93%. causal: plain 60%" in said[0]
 
 
+def test_what_stands_in_one_panel_only_is_in_the_legend_once():
+    panels = {"full": STEPS[:1], "causal": STEPS}
+    peers = {f"kernel {number}": {"causal": 0.1 * number} for number in range(1, 9)}
+    figure = ladder.hopper_ladder_figure(panels, {"overlap": (0.5, 0.7)}, "a GPU", peers=peers, display=False)
+    (legend,) = figure.legends
+    assert sorted(text.get_text() for text in legend.get_texts()) == sorted(["measured", "model", *peers])
+    assert len(figure.axes[1].patches) == 3
+
+
 def test_a_timeline_can_be_cut_and_a_group_of_none_is_drawn():
     jobs = [("load", None, 0, 0), ("qk", 0, 0, 1024), ("softmax", 0, 0, 1536), ("pv", 0, 0, 2048)]
     (ax,) = sm.sm_timeline_figure({"cut": (jobs, CYCLES)}, until=2000, display=False).axes

@@ -9,3 +9,8 @@ def test_curves_and_levels_are_drawn_as_given():
     assert lines[:2] == [([64, 128], [10.0, 7.5]), ([64, 128], [8.0, 6.5])]
     assert lines[2][1] == [5.0, 5.0]
     assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["alone", "one sink"]
+
+
+def test_no_curve_is_left_out_for_want_of_a_colour():
+    many = {f"{sinks} sinks": [(64, 10.0 - sinks)] for sinks in range(9)}
+    assert len(window_figure(many, {}, display=False).axes[0].lines) == 9
