@@ -104,3 +104,10 @@ def test_every_picture_of_the_documents_is_shown_or_linked_somewhere():
     texts = [document.read_text(encoding="utf-8") for document in DOCUMENTS]
     shown = {name for text in texts for name in re.findall(r"\]\((?:docs/)?images/(\S+?\.png)\)", text)}
     assert {path.name for path in (ROOT / "docs" / "images").iterdir()} == shown
+
+
+def test_points_for_speed_that_wait_on_another_gpu_are_as_many_as_the_readme_says():
+    exercises = [exercise for phase in (1, 2) for exercise in exercises_of(phase)]
+    waiting = sum(points for exercise in exercises for points, devices in exercise.bars() if devices == ("NVIDIA H200",))
+    timed = sum(exercise.points("timed") for exercise in exercises)
+    assert f"{waiting:g} of {timed:g} points for it wait for an H200" in README

@@ -218,6 +218,17 @@ def old_gpu(machine: Machine) -> Problem | None:
     return None
 
 
+def bars_of_another_gpu(machine: Machine) -> Problem | None:
+    for gpu in machine.gpus:
+        bars = [(points, devices) for points, devices in machine.bars if gpu.name not in devices]
+        if bars and gpu.capability >= (8, 0) and not blocks_gpu(machine):
+            names = " and ".join(sorted({" or ".join(devices) for _, devices in bars}))
+            total = sum(points for points, _ in bars)
+            what = f"{gpu.name}: {total:g} of the course's points are for speed with bars set on an {names}"
+            return Problem(Weight.NOTE, what, "Ratios are shown here; `labs check` there gives the points.")
+    return None
+
+
 def small_gpu(machine: Machine) -> Problem | None:
     for gpu in machine.gpus:
         if gpu.memory_gb < MIN_GPU_GB * 0.95:  # the driver keeps some of a card's 8 GB
@@ -239,7 +250,8 @@ def not_found_out(machine: Machine) -> Problem | None:
 CHECKS: tuple[Callable[[Machine], Problem | None], ...] = (
     python_too_old, torch_missing, shadowed, wrong_kernel, not_writable, outside_range, numpy_beside_triton,
     driver_too_old, cpu_torch_beside_gpu, no_code_for_gpu, cuda_not_ready, no_gpu_behind_driver,
-    triton_missing, triton_broken, kernels_not_launched, little_disk, old_gpu, small_gpu, alembic_missing, not_found_out,
+    triton_missing, triton_broken, kernels_not_launched, little_disk, old_gpu, bars_of_another_gpu, small_gpu,
+    alembic_missing, not_found_out,
 )  # fmt: skip
 
 

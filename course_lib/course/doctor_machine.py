@@ -59,6 +59,7 @@ class Machine:
     work_writable: bool = True
     free_gb: float = 100.0
     without_triton: tuple[str, ...] = ()  # exercises that need none
+    bars: tuple[tuple[float, tuple[str, ...]], ...] = ()  # points for speed, and the GPUs on which they are given
     unknown: tuple[str, ...] = field(default=())
 
     def summary(self) -> list[str]:
@@ -249,4 +250,6 @@ def shadowing(
 def _exercises() -> dict:
     from ..exercises import all_exercises
 
-    return {"without_triton": tuple(e.id for e in all_exercises() if "triton" not in e.may_import)}
+    exercises = all_exercises()
+    without_triton = tuple(e.id for e in exercises if "triton" not in e.may_import)
+    return {"without_triton": without_triton, "bars": tuple(bar for e in exercises for bar in e.bars())}

@@ -1,6 +1,6 @@
 """What a machine can do for each phase: full, emulated or read only, with the reason. Pure.
 
-full       everything, measured times included
+full       everything; times are measured, and points for them wait where their bars were set on another GPU
 emulated   every exercise can be solved and checked; what is measured on a GPU waits, or part of the
            arithmetic is done in software
 read only  the phase's kernels cannot run; exercises without Triton can

@@ -25,7 +25,7 @@ def greeting(phase_number: int) -> str:
         f"course {__version__}, Python {platform.python_version()}, torch {torch.__version__}",
     ]
     if torch.cuda.is_available():
-        lines.append(f"device: {torch.cuda.get_device_name()}; everything in this phase can be judged here")
+        lines.append(_on_gpu(torch.cuda.get_device_name(), exercises, points))
     elif timed:
         lines.append(f"device: CPU; of the {points:g} points {timed:g} must be measured on a GPU and will wait for one")
     else:
@@ -38,6 +38,15 @@ def greeting(phase_number: int) -> str:
         if triton.mode == "interpreter" and not after_import.refusal:
             lines.append("How far that can be trusted, and how to look into a kernel (lab.trace): docs/no-gpu.md")
     return "\n".join(filter(None, [*lines, after_import.refusal]))
+
+
+def _on_gpu(name: str, exercises: Sequence[Exercise], points: float) -> str:
+    bars = [(more, devices) for e in exercises for more, devices in e.bars() if name not in devices]
+    if not bars:
+        return f"device: {name}; everything in this phase can be judged here"
+    total, where = sum(more for more, _ in bars), " and ".join(sorted({" or ".join(devices) for _, devices in bars}))
+    waits = f"bars set on an {where}: here their ratios are shown, and these points wait for one"
+    return f"device: {name}; of the {points:g} points {total:g} are for speed, with {waits}"
 
 
 def _without_triton(exercises: Sequence[Exercise]) -> str:

@@ -56,5 +56,9 @@ class Exercise:
         """Points of one grade cell, or of the whole exercise."""
         return sum(c.points for c in (self.criteria if cell is None else self.in_cell(cell)))
 
+    def bars(self) -> tuple[tuple[float, tuple[str, ...]], ...]:
+        """(points, names of the devices on which the bar was set) of timed criteria that wait on any other device."""
+        return tuple((c.points, tuple(c.devices)) for c in self.in_cell("timed") if getattr(c, "devices", ()))
+
     def grade_id(self, cell: str) -> str:
         return f"{self.cell_id}-{cell}"

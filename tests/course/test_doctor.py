@@ -10,6 +10,7 @@ from course_lib.course import doctor, doctor_machine
 from course_lib.course.doctor_checks import CHECKS, MIN_DRIVER, Weight, numbers
 from course_lib.course.doctor_machine import Gpu, Machine, shadowing
 from course_lib.course.doctor_phases import Level
+from course_lib.exercises import all_exercises
 
 FULL, EMULATED, READ_ONLY = Level.FULL, Level.EMULATED, Level.READ_ONLY
 ARCHS = ("sm_75", "sm_80", "sm_86", "sm_90", "sm_100", "sm_120")
@@ -93,6 +94,8 @@ PROBLEMS = [  # facts unlike a healthy machine's, weight, words that must be sai
     (Machine(work_writable=False), Weight.STOPS, ["/course/work"], ["COURSE_HOME"]),
     (Machine(free_gb=1.4), Weight.LIMITS, ["1.4 GB"], ["pip cache purge"]),
     (T4, Weight.NOTE, ["no bf16", "no tensor cores"], ["fp16"]),
+    (nvidia("NVIDIA A100", (8, 0), 85.9, bars=((2.0, ("NVIDIA H200",)), (1.5, ("NVIDIA H200",)))), Weight.NOTE,
+     ["A100", "3.5", "an NVIDIA H200"], ["check"]),
     (nvidia("RTX 3050", (8, 6), 4.2), Weight.NOTE, ["4.2 GB"], ["memory"]),
     (Machine(alembic=False), Weight.NOTE, ["alembic"], ["activate"]),
     (Machine(unknown=("kernel: NoSuchKernel: python3",)), Weight.NOTE, ["NoSuchKernel"], ["make lab"]),
@@ -106,6 +109,13 @@ def test_a_problem_is_named_with_its_next_step_and_stops_only_when_it_must(machi
     assert report.stops == (weight is Weight.STOPS)
     assert [word for word in said if word not in problem.what] == []
     assert [word for word in step if word not in problem.next_step] == []
+
+
+def test_a_gpu_on_which_every_bar_was_set_has_nothing_waiting():
+    bars = tuple(bar for exercise in all_exercises() for bar in exercise.bars())
+    assert bars
+    assert doctor.examine(nvidia("NVIDIA H200", (9, 0), 150.8, bars=bars)).problems == ()
+    assert doctor_machine.examine_machine().bars == bars
 
 
 def test_every_check_is_shown_to_find_something():

@@ -36,3 +36,15 @@ def test_without_triton_the_kernels_are_named_and_the_others_run(without_gpu):
         "Triton is not installed: its kernels cannot run here.",
         f"1.4 is about kernels, which can be read; the other {others} run.",
     ]
+
+
+@pytest.mark.parametrize("phase", [1, 2])
+def test_a_gpu_is_told_which_points_wait_for_the_one_on_which_bars_were_set(monkeypatch, phase):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H200")
+    assert greeting(phase).splitlines()[2] == "device: NVIDIA H200; everything in this phase can be judged here"
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA H100 80GB HBM3")
+    waiting = sum(points for exercise in exercises_of(phase) for points, _ in exercise.bars())
+    assert 0 < waiting <= sum(exercise.points("timed") for exercise in exercises_of(phase))
+    line = greeting(phase).splitlines()[2]
+    assert f"{waiting:g} are for speed, with bars set on an NVIDIA H200: here their ratios are shown" in line
