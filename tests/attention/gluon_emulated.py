@@ -2,7 +2,8 @@
 
 Nothing is compiled. Each partition of a block is a thread; mbarriers, named barriers, the copy engine and wgmma behave as the PTX
 manual says, in the respects that a protocol can get wrong: phases and parities, bytes that are waited for, copies and products
-that happen late (when somebody waits for them, or at once, by the toss of a coin), memory that is NaN until something is written.
+that happen late (when somebody waits for them, or at once, by the toss of a coin), memory that is NaN until something is written,
+and what the copy engine and wgmma do not see before a fence.
 Who waits in vain raises. Layouts are kept, not obeyed: where a value lies is the compiler's affair (test_hopper_compiles.py).
 """
 
@@ -131,6 +132,11 @@ class Shared:
     def store(self, value):
         assert value.data.dtype == self.data.dtype
         self.data.copy_(value.data)
+        _local.unfenced.add("memory")
+
+
+def _fenced(what, who):
+    assert what not in _local.unfenced, f"{who} without a fence behind what was written: {what}"
 
 
 class MBarrier:
@@ -229,6 +235,7 @@ class Product:
 
 
 def warpgroup_mma(a, b, acc, *, use_acc=True, is_async=False):
+    _fenced("memory", "a product")
     return Product(a, b, acc, use_acc)
 
 
@@ -247,6 +254,7 @@ def _copy_in(desc, where, barrier, smem, pred=True):
         block[part] = desc.data[inside]
         smem.data.copy_(block)
 
+    _fenced("barriers", "a copy")
     if pred:
         barrier.under_way(act, desc.block_type.nbytes, _block().dice.random() < 0.5)
 
@@ -256,6 +264,7 @@ def _copy_out(desc, where, smem):
         inside, part = desc.slices(where)
         desc.data[inside] = smem.data[part]
 
+    _fenced("memory", "a copy")
     if _block().dice.random() < 0.5:
         act()
     else:
@@ -269,6 +278,7 @@ def _store_wait(pendings):
 
 def _init(barrier, count):
     barrier.count = barrier.waiting_for = count
+    _local.unfenced.add("barriers")
 
 
 def _expect(barrier, bytes, pred=True):
@@ -323,6 +333,7 @@ def _allocate(dtype, shape, layout):
 
 def _specialize(functions, worker_warps, worker_registers):
     assert len(worker_warps) == len(worker_registers) == len(functions) - 1
+    _fenced("barriers", "a partition")
     block, errors = _block(), []
 
     def partition(function, args):
@@ -345,7 +356,7 @@ def _specialize(functions, worker_warps, worker_registers):
 
 
 def _enter(block):
-    _local.block, _local.products, _local.stores = block, [], []
+    _local.block, _local.products, _local.stores, _local.unfenced = block, [], [], set()
 
 
 def _reduce(how):
@@ -410,7 +421,7 @@ FAKES = {
     "mbarrier": types.SimpleNamespace(
         init=_init, expect=_expect, wait=_mbarrier_wait, arrive=lambda b, *, count: b.arrive(count), MBarrierLayout=lambda: None
     ),
-    "fence_async_shared": lambda: None,
+    "fence_async_shared": lambda: _local.unfenced.clear(),
     "warpgroup_mma": warpgroup_mma,
     "warpgroup_mma_wait": warpgroup_mma_wait,
 }

@@ -41,6 +41,9 @@ def test_a_rotation_changes_no_score_and_spreads_an_outlier():
     scores = torch.einsum("bqhd,bkhd->bhqk", q, k)
     torch.testing.assert_close(torch.einsum("bqhd,bkhd->bhqk", rotated(q), rotated(k)), scores, rtol=1e-3, atol=1e-2)
     assert rotated(q).abs().max() < q.abs().max() / 5
+    half = rotated(q.bfloat16(), seed=1)
+    assert half.dtype == torch.bfloat16
+    assert (half - rotated(q)).abs().max() > 1  # other signs
     with pytest.raises(ValueError, match="got head_dim 96"):
         rotated(torch.zeros(1, 1, 1, 96))
 
@@ -78,6 +81,8 @@ def test_bad_input_is_refused_in_words():
     for change, words in (
         ({"q": x[..., :64]}, "must be .batch, rows, heads, 128."), ({"v": x}, r"as transpose_values makes it, \[1, 2, 128, 32\]"),
         ({"k": x.float()}, "k must be contiguous float8_e4m3fn"), ({"q_scale": torch.ones(2)}, r"must be float32 \[1, 2\]"),
+        ({"q": x[:, ::2]}, "q must be contiguous"), ({"q": x.expand(2, -1, -1, -1)}, "of one batch"),
+        ({"q": torch.cat([x, x[:, :, :1]], 2)}, "q_heads be a multiple of kv_heads"),
     ):  # fmt: skip
         given = {"q": x, "k": x, "v": vt, "q_scale": scale, "k_scale": scale, "v_scale": scale} | change
         with pytest.raises(ValueError, match=words):

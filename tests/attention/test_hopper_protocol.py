@@ -11,6 +11,7 @@ from course_lib.attention.hopper_ladder import EVERY_STEP, STEPS, Ladder
 from course_lib.attention.hopper_launch import HopperTile, Work, launch_arguments, tile_for
 from course_lib.attention.hopper_plain import hopper_plain_kernel
 from course_lib.attention.hopper_schedule import deal, table, tiles_in_order
+from course_lib.attention.hopper_tiles import unmasked_tiles
 from course_lib.attention.reference import attention_reference, packed_reference
 
 from . import gluon_emulated as emulated
@@ -95,6 +96,16 @@ def test_tiles_are_drawn_until_none_is_left(heads_at_a_time, monkeypatch):
     run(work, counter, 3, EVERY_STEP, tile_for(64, EVERY_STEP))
     assert_within_budget((out, lse), attention_reference(q, k, v, causal=True), v, torch.bfloat16, 2.0**-14)
     assert counter.item() == work.tiles(tile_for(64, EVERY_STEP))
+
+
+def test_tiles_of_keys_that_need_no_mask_are_not_masked():
+    """Causal: those that the first of the queries sees whole."""
+    count = emulated.plain_function(unmasked_tiles)
+    for row, q_len, kv_len, causal, expected in (
+        (127, 256, 256, True, 1), (126, 256, 256, True, 0), (0, 128, 256, True, 1), (0, 128, 254, True, 0), (0, 9, 256, False, 2),
+        (0, 9, 255, False, 1),
+    ):  # fmt: skip
+        assert count(row, q_len, kv_len, 128, causal) == expected, (row, q_len, kv_len)
 
 
 def test_three_consumers_take_turns():

@@ -6,7 +6,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from course_lib.attention import hopper_schedule
+from course_lib.attention import hopper_launch, hopper_schedule
+from course_lib.attention.hopper_ladder import EVERY_STEP, Ladder
+from course_lib.attention.hopper_launch import TILES, Work
 from course_lib.attention.hopper_schedule import START_COST, deal, table, tiles_in_order
 
 SMS = 132
@@ -67,12 +69,12 @@ SHAPE = (1, 4, 1, 1000, 1000, 128, 128, 128, True)
 @pytest.fixture
 def cache(monkeypatch):
     """An empty cache on a CPU; `cache.capturing` says whether a CUDA graph is being captured."""
-    state = SimpleNamespace(capturing=False, kept=OrderedDict(), captured={})
+    state = SimpleNamespace(capturing=False, kept=OrderedDict(), captured={}, recorded=[])
     monkeypatch.setattr(hopper_schedule, "_kept", state.kept)
     monkeypatch.setattr(hopper_schedule, "_captured", state.captured)
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: state.capturing)
-    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
-    monkeypatch.setattr(torch.Tensor, "record_stream", lambda self, stream: None)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: f"of {device}")
+    monkeypatch.setattr(torch.Tensor, "record_stream", lambda self, stream: state.recorded.append((self, stream)))
     return state
 
 
@@ -83,6 +85,43 @@ def test_a_shape_is_dealt_once(cache):
     assert sorted(first.flatten().tolist())[-32:] == list(range(32))
     assert hopper_schedule.schedule(torch.device("cpu"), 5, SHAPE) is first
     assert hopper_schedule.schedule(torch.device("cpu"), 6, SHAPE) is not first
+    assert hopper_schedule.schedule(torch.device("meta"), 5, SHAPE).device.type == "meta"
+    assert [(x is first, stream) for x, stream in cache.recorded[:2]] == [(True, "of cpu")] * 2  # the memory outlives a launch
+
+
+def test_heads_that_share_the_cache_otherwise_are_dealt_anew(cache, monkeypatch):
+    first = hopper_schedule.schedule(torch.device("cpu"), 5, SHAPE)
+    monkeypatch.setattr(hopper_schedule, "L2_BYTES_FOR_KV", 1)
+    assert not torch.equal(hopper_schedule.schedule(torch.device("cpu"), 5, SHAPE), first)
+
+
+def test_what_was_used_last_is_kept_longest(cache, monkeypatch):
+    monkeypatch.setattr(hopper_schedule, "MAX_KEPT", 2)
+    first = hopper_schedule.schedule(torch.device("cpu"), 5, SHAPE)
+    for blocks in (6, 5, 7):
+        hopper_schedule.schedule(torch.device("cpu"), blocks, SHAPE)
+    assert hopper_schedule.schedule(torch.device("cpu"), 5, SHAPE) is first
+
+
+@pytest.mark.parametrize(("steps", "causal", "packed", "listed", "blocks"), [
+    (EVERY_STEP, True, False, True, 3), (EVERY_STEP, True, False, False, 8), (EVERY_STEP, False, False, True, 3),
+    (Ladder(balanced=False), True, False, True, 3), (Ladder.up_to("ping_pong"), True, False, True, 8),
+    (EVERY_STEP, False, True, True, 3),
+])  # fmt: skip
+def test_who_deals(steps, causal, packed, listed, blocks, monkeypatch):
+    """8 tiles on 3 SMs. A list where causal tiles differ, and without one the hardware; packed, a counter that begins at 0."""
+    monkeypatch.setattr(hopper_launch, "processors_of", lambda device: 3)
+    monkeypatch.setattr(hopper_schedule, "schedule", lambda where, blocks, shape: f"for {blocks}" if listed else None)
+    q = torch.empty(1, 1000, 1, 64)
+    cu = (torch.tensor([0, 1000]).int(),) * 2 if packed else None
+    found, dealt = hopper_launch._dealt(Work(q, q, q, q, None, causal, 0.1, 1000, 1000, cu), steps, TILES[64])
+    assert found == blocks
+    if packed:
+        assert (dealt.tolist(), dealt.dtype) == ([0], torch.int32)
+    else:
+        assert dealt == ("for 3" if causal and steps.balanced and listed else None)
+    few = Work(q[:, :384], q, q, q, None, causal, 0.1, 384, 1000)
+    assert hopper_launch._dealt(few, steps, TILES[64]) == (3, None)
 
 
 def test_a_graph_takes_what_is_known_and_keeps_it(cache, monkeypatch):

@@ -99,11 +99,14 @@ def test_programs_share_an_sm_by_what_runs_out_first():
     assert programs_per_sm(tile_needs(Tile(64, 64, 16, 2), 64, sm), sm) == 4  # threads
     assert programs_per_sm(tile_needs(Tile(64, 64, 4, 3), 64, sm), sm) == 4  # 57 KiB each with what is reserved: exactly
     assert programs_per_sm(tile_needs(Tile(128, 128, 8, 4), 128, sm), sm) == 0
+    assert programs_per_sm(tile_needs(Tile(32, 32, 4, 9), 64, sm), sm) == 2  # 76 KiB: three, were nothing reserved
+    assert programs_per_sm(tile_needs(Tile(256, 256, 8, 2), 64, sm), sm) == 1  # spills, and no thread has more than 255
 
 
 @pytest.mark.parametrize(("tile", "head_dim", "gpu", "words"), [
     (Tile(128, 128, 8, 4), 128, "h200-sxm", r"294,912 bytes of shared memory, a block on H200 SXM can have 232,448.* 3 stages"),
     (Tile(256, 256, 16, 2), 128, "h200-sxm", r"327,680 bytes.*use a smaller block, say 128 x 128"),
+    (Tile(16, 1024, 4, 2), 128, "h200-sxm", r"use a smaller block, say 16 x 128"),
     (Tile(128, 128, 4, 2), 128, "h200-sxm", r"256 registers of each of 128 threads, which have 255.*use 8 warps"),
     (Tile(256, 256, 8, 2), 64, "h200-sxm", r"320 registers.*more warps do not help, an SM has 65536"),
     (Tile(128, 96, 8, 2), 128, "h200-sxm", r"key_rows 96 is not a power of two.*use 64 or 128"),
@@ -123,6 +126,14 @@ def test_what_cannot_be_had_is_refused_with_number_limit_and_next_step(tile, hea
         check_tile(tile, head_dim, spec(gpu))
 
 
+def test_elements_of_another_size_are_counted_in_the_needs_and_in_the_advice():
+    gpu = spec("h200-sxm")
+    assert check_tile(Tile(128, 128, 8, 4), 128, gpu, element_bytes=1).shared_bytes == 147_456
+    for tile, words in ((Tile(128, 64, 8, 4), "use 2 stages"), (Tile(256, 256, 16, 2), "say 64 x 64 with 2 stages")):
+        with pytest.raises(ValueError, match=words):
+            check_tile(tile, 128, gpu, element_bytes=4)
+
+
 def test_a_tile_that_nothing_forbids_comes_with_its_needs():
     assert check_tile(Tile(128, 64, 8, 3), 128, spec("h200-sxm")).shared_bytes == 131072
     if not torch.cuda.is_available():
@@ -139,7 +150,7 @@ def test_the_exercise_s_gpus_are_those_of_the_data_sheets(gpu, key):
 
 def test_one_loop_is_attention():
     draw = torch.Generator().manual_seed(0)
-    q, k, v = (torch.randn(1, rows, heads, 16, generator=draw).half() for rows, heads in ((19, 2), (37, 1), (37, 1)))
+    q, k, v = (torch.randn(2, rows, heads, 16, generator=draw).half() for rows, heads in ((19, 2), (37, 1), (37, 1)))
     out = torch.empty_like(q)
     grid, args, options = one_loop_launch(q, k, v, out, Tile(16, 16, 4, 2))
     one_loop_kernel[grid](*args, **options)

@@ -16,6 +16,7 @@ from course_lib.attention.timeline import (
     periods,
     starts_of,
     timeline,
+    words,
 )
 
 HEAD_DIM_128 = {"load": 1024, "qk": 512, "softmax": 512, "pv": 512}
@@ -107,6 +108,20 @@ def test_starts_may_be_sums_of_floats():
     starts = {job: start - 1e-9 if start else 0 for job, start in starts_of(timeline(3, 1, 1, 1, cycles)).items()}
     assert broken_rule(starts, 3, 1, 1, 1, cycles)
     assert broken_rule(starts, 3, 1, 1, 1, cycles, epsilon=1e-6) is None
+    exact = starts_of(timeline(3, 2, 2, 3, cycles))
+    for job in exact:
+        assert broken_rule(exact | {job: exact[job] - 1e-9}, 3, 2, 2, 3, cycles, epsilon=1e-6) is None
+
+
+def test_words_name_a_job_and_do_not_hang_on_the_order_of_the_answer():
+    assert (words(("load", 0, 3)), words(("qk", 1, 3))) == ("load of tile 3", "qk of tile 3, group 1")
+    assert starts_of([("load", None, 2, 7), ("qk", 1, 2, 9)]) == {("load", 0, 2): 7, ("qk", 1, 2): 9}
+    cycles = dict.fromkeys(JOBS, 10)
+    starts = starts_of(timeline(2, 1, 1, 2, cycles))
+    both = starts | {("qk", 0, 1): starts["pv", 0, 0]}
+    for order in (both, dict(reversed(both.items()))):
+        assert broken_rule(order, 2, 1, 1, 2, cycles).startswith("qk of tile 1, group 0 starts at 30; it needs registers, which")
+    assert "has for 1 tile of scores" in broken_rule(both, 2, 1, 1, 2, cycles)
 
 
 def test_no_order_of_products_beats_the_pace_by_more_than_the_beginning():

@@ -8,7 +8,8 @@ import torch
 
 from course_lib.kvcache import host_slots
 from course_lib.kvcache.errors import KVCacheError
-from course_lib.kvcache.host_copies import HostCopies
+from course_lib.kvcache.host_copies import HostCopies, _word
+from course_lib.kvcache.host_slots import HostSlots
 from course_lib.kvcache.storage import KVStorage
 
 PAGE, LAYERS = 2, 3
@@ -182,6 +183,27 @@ def test_slots_come_back_with_their_last_view_and_slabs_with_their_last_slot():
     assert (copies.slots.num_used, copies.slots.bytes_held) == (0, slab)
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_the_lowest_free_rows_are_given_out_first(seed, monkeypatch):
+    """So that a batch lies together. Slabs of 3 rows, which come and go."""
+    monkeypatch.setattr(host_slots, "SLAB_BYTES", 3 * 8)
+    random, slots, held = Random(seed), HostSlots(1, torch.int64, torch.int64, rows=9, pinned=False), []
+    for _ in range(60):
+        random.shuffle(held)
+        del held[: random.randrange(6)]
+        assert slots.num_used == len(held)
+        free, n = sorted(slots._free), random.randrange(6)
+        taken = slots.take(n)
+        assert [slots.row_of(content) for content in taken][: len(free)] == free[:n]
+        held += taken
+        del taken
+
+
+def test_pieces_are_moved_in_the_widest_words_that_divide_them():
+    sizes = ([16, 24], [16, 12], [6, 8], [16, 3])
+    assert [_word(each) for each in sizes] == [torch.int64, torch.int32, torch.int16, torch.uint8]
+
+
 def test_a_slab_is_no_larger_than_its_bound(monkeypatch):
     storage = storage_of(50)
     monkeypatch.setattr(host_slots, "SLAB_BYTES", 7 * storage.bytes_per_block + 1)
@@ -251,6 +273,11 @@ def test_contents_of_another_storage_and_of_strange_layout_are_taken():
     odd = torch.cat([foreign[2][:1], foreign[2]])[1:]  # begins between two words
     HostCopies(storage).copy_in([foreign[0], spread, odd], [3, 2, 1])
     assert block_bits(storage)[1:] == expected[2::-1]
+    copies = HostCopies(storage)
+    (slot,) = copies.copy_out([3])
+    first = slot[:1].expand(slot.shape)  # begins where the slot does, and is not it
+    copies.copy_in([first], [0])
+    assert block_bits(storage)[0] == bits([first])
 
 
 def test_inference_mode_leaves_no_memory_that_cannot_be_written_outside():
