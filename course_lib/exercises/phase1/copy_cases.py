@@ -3,6 +3,7 @@
 from typing import Any
 
 from ...grading.criteria import Case
+from ..kernel_cases import data_sheets, generator
 
 
 def _filled(shape: tuple[int, ...], dtype: Any, draw: Any) -> Case:
@@ -21,7 +22,7 @@ def poison_of(dtype: Any) -> float:
 def value_cases(seed: int) -> list[Case]:
     import torch
 
-    draw = torch.Generator().manual_seed(seed)
+    draw = generator(seed)
     long = int(torch.randint(5000, 9000, (), generator=draw))
     rows = int(torch.randint(6, 13, (), generator=draw)) * 2 + 1
     kinds = [
@@ -44,7 +45,7 @@ def neighbour_cases(seed: int) -> list[Case]:
     """Views in longer buffers. `before` of 0 and 16 elements keeps them aligned to 16 bytes, 1 and 3 do not."""
     import torch
 
-    draw = torch.Generator().manual_seed(seed)
+    draw = generator(seed)
     long = int(torch.randint(2100, 3000, (), generator=draw))
     kinds = [(long, torch.float32, 16), (1, torch.bfloat16, 1), (1023, torch.int8, 3), (1025, torch.float16, 0)]
     kinds.append((1024, torch.int8, 1))
@@ -63,7 +64,7 @@ def neighbour_cases(seed: int) -> list[Case]:
 def refused_cases(seed: int) -> list[Case]:
     import torch
 
-    draw = torch.Generator().manual_seed(seed)
+    draw = generator(seed)
     gaps = "Its elements do not lie one behind the other; tensor.is_contiguous() knows."
     pairs = [
         ("x is every second element of a vector", (200,), (100,), {"x": "every second"}, None, gaps),
@@ -86,15 +87,13 @@ def compile_cases(seed: int) -> list[Case]:
     """A length of which the compiler knows that 16 divides it, so that it may use wide loads."""
     import torch
 
-    draw = torch.Generator().manual_seed(seed)
+    draw = generator(seed)
     return [{"name": "4096 elements of bfloat16", **_filled((4096,), torch.bfloat16, draw)}]
 
 
 def device_cases(seed: int) -> list[Case]:
     import torch
 
-    from ...hardware import all_specs
-
-    sheet = [{"names": list(gpu.names), "hbm_gb_per_s": gpu.hbm_gb_per_s} for gpu in all_specs().values()]
-    draw = torch.Generator().manual_seed(seed)
-    return [{"name": "1 GiB of int32", **_filled((1000,), torch.int32, draw), "sheet": sheet, "seed": seed % 2**31}]
+    draw = generator(seed)
+    small = {"name": "1 GiB of int32", **_filled((1000,), torch.int32, draw)}
+    return [{**small, "sheet": data_sheets("hbm_gb_per_s"), "seed": seed % 2**31}]

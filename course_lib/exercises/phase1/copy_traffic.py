@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...grading.criteria import Case, Counted
 from ...grading.outcome import Mistake
+from ..kernel_counts import counts_of
 from .copy_cases import poison_of
 
 if TYPE_CHECKING:
@@ -47,22 +48,13 @@ def copy_traffic(copy: Callable[["Tensor", "Tensor"], Any], x: "Tensor", out: "T
     Bytes of atomics count as loaded and as stored. Raises the KernelMistake that ended a launch, ValueError for a function that
     launched no kernel, RuntimeError where nothing can be counted.
     """
-    from ...interpreter.trace import trace
-
-    traced = trace(copy, (x, out), {})
-    if traced.mistake is not None:
-        raise traced.mistake
-    ledgers = [launch.ledger for launch in traced.launches]
-    if not ledgers:
-        name = getattr(copy, "__name__", "the function")
-        raise ValueError(f"{name} launched no kernel, so there are no bytes to count; what torch copies is not seen")
-    totals = [ledger.total for ledger in ledgers]
+    counts = counts_of(copy, x, out, otherwise="; what torch copies is not seen")
     return CopyTraffic(
-        loaded_bytes=sum(total.loaded_bytes + total.atomic_bytes for total in totals),
-        stored_bytes=sum(total.stored_bytes + total.atomic_bytes for total in totals),
+        loaded_bytes=counts["loaded_bytes"] + counts["atomic_bytes"],
+        stored_bytes=counts["stored_bytes"] + counts["atomic_bytes"],
         least_bytes=sum(copy_bounds({"x": x}).values()),
-        launches=len(ledgers),
-        programs=sum(ledger.programs for ledger in ledgers),
+        launches=counts["launches"],
+        programs=counts["programs"],
     )
 
 

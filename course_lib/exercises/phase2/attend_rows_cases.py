@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ...grading.criteria import Case
+from ..kernel_cases import data_sheets, generator
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,17 +38,11 @@ def _case(name: str, rows: int, keys: int, draw: Any, dtypes: tuple[Any, Any], *
     return {"name": name, "scores": scores.to(dtypes[0]), "values": torch.randn(keys, generator=draw).to(dtypes[1])}
 
 
-def _generator(seed: int) -> Any:
-    import torch
-
-    return torch.Generator().manual_seed(seed)
-
-
 def row_cases(seed: int) -> list[Case]:
     """Lengths of 1 and around 1024 and 2048, in three dtypes. Many short rows: their results are more than a kernel is told."""
     import torch
 
-    draw = _generator(seed)
+    draw = generator(seed)
     fp32, fp16, bf16 = torch.float32, torch.float16, torch.bfloat16
     long, rows = 3000 + seed % 2000, 3 + seed % 3
     falling = _case("the largest score comes first", 2, 2500, draw, (fp32, fp32))
@@ -68,7 +63,7 @@ def masked_cases(seed: int) -> list[Case]:
     """Scores of -inf: some, whole blocks at either end of a row, whole rows; values that nobody wrote where no row looks."""
     import torch
 
-    draw = _generator(seed)
+    draw = generator(seed)
     ends = _case("keys masked at the start, at the end, and everywhere", 4, 4600, draw, (torch.float32, torch.float32))
     ends["scores"][0, : 4100 + seed % 400] = EMPTY
     ends["scores"][1, 40 + seed % 60 :] = EMPTY
@@ -85,7 +80,7 @@ def large_cases(seed: int) -> list[Case]:
     """Scores of thousands, up and down, and far down in each dtype that holds them. exp(89) is the last that float32 can hold."""
     import torch
 
-    draw = _generator(seed)
+    draw = generator(seed)
     cases = []
     for shift in (10_000, -10_000):
         case = _case(f"scores near {shift:,}", 2, 1200, draw, (torch.float32, torch.float32))
@@ -107,7 +102,7 @@ def apart_cases(seed: int) -> list[Case]:
     """scores is a view of the first `keys` columns of a wider buffer, whose other columns hold NaN."""
     import torch
 
-    draw = _generator(seed)
+    draw = generator(seed)
     cases = []
     for keys, wide in ((1000 + seed % 20, 1024), (1030 + seed % 900, 2049)):
         case = _case(f"rows of {keys} keys, {wide} elements apart", 3, wide, draw, (torch.float32, torch.float32))
@@ -120,7 +115,7 @@ def traffic_cases(seed: int) -> list[Case]:
     """Scores are twice as wide as values, so that reading scores again shows, however rarely values are read."""
     import torch
 
-    draw = _generator(seed)
+    draw = generator(seed)
     dtypes = (torch.float32, torch.float16)
     return [
         _case("3 rows of 5000 keys", 3, 5000, draw, dtypes),
@@ -139,14 +134,11 @@ def compile_cases(seed: int) -> list[Case]:
     """A length of which the compiler knows that 16 divides it, so that it may use wide loads."""
     import torch
 
-    return [_case("1 row of 98,304 keys in bfloat16", 1, 98_304, _generator(seed), (torch.bfloat16, torch.bfloat16))]
+    return [_case("1 row of 98,304 keys in bfloat16", 1, 98_304, generator(seed), (torch.bfloat16, torch.bfloat16))]
 
 
 def device_cases(seed: int) -> list[Case]:
     import torch
 
-    from ...hardware import all_specs
-
-    sheet = [{"names": list(gpu.names), "hbm_gb_per_s": gpu.hbm_gb_per_s} for gpu in all_specs().values()]
-    small = _case("4096 rows of 32,768 keys in float32", 2, 1000, _generator(seed), (torch.float32, torch.float32))
-    return [{**small, "sheet": sheet, "seed": seed % 2**31}]
+    small = _case("4096 rows of 32,768 keys in float32", 2, 1000, generator(seed), (torch.float32, torch.float32))
+    return [{**small, "sheet": data_sheets("hbm_gb_per_s"), "seed": seed % 2**31}]

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...grading.criteria import Case
+from .attention_slips import BASE_TWO, LSE_BASE_TWO, NOT_RESCALED, walks
 
 UNWRITTEN = "A weight of 0 does not silence a NaN: 0 * NaN is NaN."
 NOTHING_MINUS_NOTHING = "What is -inf - (-inf), and in which block does it come up?"
@@ -53,12 +54,10 @@ def _why_nan(case: Case, got: Any, lse: Any) -> str:
 
 def _slips(case: Case, wanted: tuple[Any, Any]) -> Iterator[tuple[str, str, Any]]:
     """(part, hint, what this slip leads to)"""
-    import torch
-
     out, lse = wanted
     scores = case["scores"].double()[:, : case.get("keys")]
     largest = scores.amax(1)
-    yield "lse", "This is the logarithm in base 2. lse is the natural one.", lse / math.log(2)
+    yield "lse", LSE_BASE_TWO, lse / math.log(2)
     in_base_two = "m is in base 2 here, the logarithm of l is not. Bring both to one base, and lse is the natural logarithm."
     yield "lse", in_base_two, largest / math.log(2) + (lse - largest)
     yield "lse", in_base_two, largest + (lse - largest) / math.log(2)
@@ -67,7 +66,7 @@ def _slips(case: Case, wanted: tuple[Any, Any]) -> Iterator[tuple[str, str, Any]
     yield "out", "Is out divided by the sum of the weights?", out * (lse - largest).exp()
     seen = (scores > -math.inf).any(0)
     values = case["values"].double().where(seen, 0.0)
-    yield "out", "These are weights of 2 ** s. What makes e ** s of them?", (scores * math.log(2)).softmax(1) @ values
+    yield "out", BASE_TWO, (scores * math.log(2)).softmax(1) @ values
     for block in BLOCKS:
         lanes = -scores.shape[1] % block
         sum_with = lse.exp() + lanes
@@ -75,22 +74,6 @@ def _slips(case: Case, wanted: tuple[Any, Any]) -> Iterator[tuple[str, str, Any]
             yield "lse", PADDED, sum_with.log()
             yield "out", PADDED, out * (lse - sum_with.log()).exp()
         if block < scores.shape[1]:
-            yield from _walks(scores, values, block, torch)
-
-
-def _walks(scores: Any, values: Any, block: int, torch: Any) -> Iterator[tuple[str, str, Any]]:
-    """What a walk in blocks leads to that forgets to rescale one of its sums, or both."""
-    lanes = -scores.shape[1] % block
-    tiles = torch.nn.functional.pad(scores, (0, lanes), value=-torch.inf).unflatten(1, (-1, block))  # [rows, blocks, block]
-    m = tiles.amax(2).cummax(1).values
-    weights = (tiles - torch.where(m == -torch.inf, 0.0, m)[..., None]).exp()
-    l = weights.sum(2)
-    acc = (weights * torch.nn.functional.pad(values, (0, lanes)).unflatten(0, (-1, block))).sum(2)
-    last = m[:, -1:]
-    rescale = (m - torch.where(last == -torch.inf, 0.0, last)).exp()
-    right_l, right_acc, plain_l, plain_acc = (rescale * l).sum(1), (rescale * acc).sum(1), l.sum(1), acc.sum(1)
-    say = "When m rises, what was summed before is too large: {}."
-    yield "out", say.format("l was not rescaled"), right_acc / plain_l.where(plain_l > 0, 1.0)
-    yield "out", say.format("acc was not rescaled"), plain_acc / right_l.where(right_l > 0, 1.0)
-    yield "out", say.format("neither l nor acc was rescaled"), plain_acc / plain_l.where(plain_l > 0, 1.0)
-    yield "lse", say.format("l was not rescaled"), last[:, 0] + plain_l.log()
+            outs, unrescaled = walks(scores, values.expand(len(scores), -1)[..., None], block)
+            yield from (("out", hint, value[:, 0]) for hint, value in outs.items())
+            yield "lse", NOT_RESCALED.format("l was not rescaled"), unrescaled

@@ -4,6 +4,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..kernel_counts import counts_of
+from .attend_rows_cases import RESULT_BYTES
+
 if TYPE_CHECKING:
     from torch import Tensor
 
@@ -27,19 +30,11 @@ def rows_traffic(attend: Callable[["Tensor", "Tensor"], Any], scores: "Tensor", 
 
     Raises the KernelMistake that ended a launch, ValueError for a function that launched no kernel.
     """
-    from ...interpreter.trace import trace
-    from .attend_rows_cases import RESULT_BYTES
-
-    traced = trace(attend, (scores, values), {})
-    if traced.mistake is not None:
-        raise traced.mistake
-    ledgers = [launch.ledger for launch in traced.launches]
-    if not ledgers:
-        raise ValueError(f"{getattr(attend, '__name__', 'the function')} launched no kernel, so there are no bytes to count")
+    counts = counts_of(attend, scores, values)
     rows, keys = scores.shape
     return RowsTraffic(
-        loaded_bytes=sum(ledger.total.loaded_bytes + ledger.total.atomic_bytes for ledger in ledgers),
-        stored_bytes=sum(ledger.total.stored_bytes + ledger.total.atomic_bytes for ledger in ledgers),
+        loaded_bytes=counts["loaded_bytes"] + counts["atomic_bytes"],
+        stored_bytes=counts["stored_bytes"] + counts["atomic_bytes"],
         least_bytes=rows * (keys * (scores.element_size() + values.element_size()) + RESULT_BYTES),
-        programs=sum(ledger.programs for ledger in ledgers),
+        programs=counts["programs"],
     )

@@ -11,6 +11,8 @@ from ...grading.criteria import Case, Compiled, Correct, Counted, Timed
 from ...grading.exercise import Exercise
 from ...grading.outcome import Mistake
 from ..kernel_criteria import confirmed
+from .attention_rounding import tolerance
+from .attention_slips import NOT_DIVIDED, NOT_STORED, OTHER_HEADS, VERY_LOW, wrong_scales
 from .flash_cases import (
     apart_cases,
     causal_cases,
@@ -25,9 +27,6 @@ from .flash_cases import (
 )
 from .flash_traffic import flash_bounds, flash_hint
 
-ROUNDINGS = 4  # of the weights, of the result, and of q where the scale is folded into it, each half a unit in the last place
-EXPONENT = 8 * 2.0**-24  # of a score's size: the sum over head_dim, the scale and the maximum are rounded to float32
-VERY_LOW = -5000  # scores below what a number in place of -inf may be
 BAR = 0.65  # right answers reach 0.736 to 0.749 on an H200: timed_bars.json
 ZERO_AT = 0.3
 GOAL = 0.8
@@ -36,7 +35,6 @@ BESIDE = "NaN lies behind the last row of q, k and v, and a weight of 0 does not
 NO_KEY = "The first rows see no key at all. What is -inf - (-inf), and what is acc / l there?"
 NOT_INFINITE = "Rows that see no key got something. A mask that is a number, however low, is that row's largest: weight 1."
 LOW = "The scores are very low here. Was something in the row higher: a mask other than -inf, a maximum that began at a number?"
-NO_NUMBER = "Was this row stored? And can an exponential overflow? inf / inf is NaN."
 
 
 def _check(case: Case, output: Any) -> Mistake | None:
@@ -44,24 +42,14 @@ def _check(case: Case, output: Any) -> Mistake | None:
 
     q, k, v = inputs(case)
     want = expected(case)
-    relative, absolute = _tolerance(q, k, v)
+    relative, absolute = tolerance(q, k, v)
     mistake = compare_tensor(output, want.to(q.dtype), rtol=relative, atol=absolute)
     if mistake is None:
         return None
     return Mistake(f"out: {mistake.reason}", _known_slip(case, output, want, (2 * relative, 2 * absolute)) or mistake.hint)
 
 
-def _tolerance(q: Any, k: Any, v: Any) -> tuple[float, float]:
-    """Weights are rounded to the dtype of v before the second product, so an error is one of the largest value, not of out."""
-    import torch
-
-    unit = torch.finfo(q.dtype).eps / 2
-    largest_score = float(q.double().norm(dim=-1).max() * k.double().norm(dim=-1).max()) / math.sqrt(q.shape[-1])
-    share = ROUNDINGS * unit + EXPONENT * largest_score
-    return unit, share * float(v.double().abs().max())
-
-
-def _known_slip(case: Case, got: Any, want: Any, tolerance: tuple[float, float]) -> str:
+def _known_slip(case: Case, got: Any, want: Any, within: tuple[float, float]) -> str:
     """The hint for the slip that explains every value of an answer, or ""."""
     import torch
 
@@ -74,14 +62,14 @@ def _known_slip(case: Case, got: Any, want: Any, tolerance: tuple[float, float])
             return OF_ITS_OWN if "values" in case else BESIDE
         blind = _blind_rows(want.shape[1], inputs(case)[1].shape[1], case["causal"])
         lost = got.isnan().any(3).any(2).any(0).nonzero().max()
-        return NO_KEY if lost < blind else NO_NUMBER
+        return NO_KEY if lost < blind else NOT_STORED
     if not bool(got.any()) and _largest(*(part.double() for part in inputs(case)[:2]), case["causal"]).max() < VERY_LOW:
         return LOW
     for hint, value in _slips(case, want):
-        if compare_tensor(got, value.to(got.dtype), rtol=tolerance[0], atol=tolerance[1]) is None:
+        if compare_tensor(got, value.to(got.dtype), rtol=within[0], atol=within[1]) is None:
             return hint
     blind = _blind_rows(want.shape[1], inputs(case)[1].shape[1], case["causal"])
-    if blind and compare_tensor(got[:, blind:], want[:, blind:].to(got.dtype), rtol=tolerance[0], atol=tolerance[1]) is None:
+    if blind and compare_tensor(got[:, blind:], want[:, blind:].to(got.dtype), rtol=within[0], atol=within[1]) is None:
         return NOT_INFINITE
     return OF_ITS_OWN if "values" in case else ""
 
@@ -97,16 +85,12 @@ def _slips(case: Case, want: Any) -> Iterator[tuple[str, Any]]:
     from ...attention.reference import attention_reference
 
     q, k, v = (part.double() for part in inputs(case))
-    causal, scale = case["causal"], q.shape[-1] ** -0.5
+    causal = case["causal"]
     q_len, kv_len, q_heads, kv_heads = q.shape[1], k.shape[1], q.shape[2], k.shape[2]
     out, lse = attention_reference(q, k, v, causal=causal)
 
-    def scaled(scale: float) -> Any:
-        return attention_reference(q, k, v, causal=causal, scale=scale)[0]
-
-    yield "Nothing divides by sqrt(head_dim) yet: scores are q . k * head_dim ** -0.5.", scaled(1.0)
-    yield "These are weights of 2 ** s. What makes e ** s of them?", scaled(scale * math.log(2))
-    yield "log2(e) stands in the scores once too often.", scaled(scale / math.log(2))
+    for hint, scale in wrong_scales(q.shape[-1]):
+        yield hint, attention_reference(q, k, v, causal=causal, scale=scale)[0]
     if causal:
         yield "Every key is seen. Which may query i see?", attention_reference(q, k, v, causal=False)[0]
         if q_len != kv_len:
@@ -120,9 +104,7 @@ def _slips(case: Case, want: Any) -> Iterator[tuple[str, Any]]:
         yield "The last key that query i sees is i + kv_len - q_len, not the one behind it.", _masked(q, k, v, keys <= newest + 1)
     if 1 < kv_heads < q_heads:
         pick = torch.arange(q_heads) % kv_heads
-        yield "Head h reads KV head h // group; that of h % kv_heads is another one.", attention_reference(
-            q, k[:, :, pick], v[:, :, pick], causal=causal
-        )[0]
+        yield OTHER_HEADS, attention_reference(q, k[:, :, pick], v[:, :, pick], causal=causal)[0]
     blind = _blind_rows(q_len, kv_len, causal)
     if blind:
         yield "A row without a key gives zeros, not the mean of all values.", out.index_fill(
@@ -130,7 +112,7 @@ def _slips(case: Case, want: Any) -> Iterator[tuple[str, Any]]:
         ) + v.mean(1, keepdim=True).repeat_interleave(q_heads // kv_heads, 2) * (torch.arange(q_len) < blind)[None, :, None, None]
     if kv_len:
         largest = _largest(q, k, causal)
-        yield "Is acc divided by the sum of the weights?", out * torch.exp(lse - largest).transpose(1, 2)[..., None].nan_to_num()
+        yield NOT_DIVIDED, out * torch.exp(lse - largest).transpose(1, 2)[..., None].nan_to_num()
 
 
 def _masked(q: Any, k: Any, v: Any, seen: Any) -> Any:

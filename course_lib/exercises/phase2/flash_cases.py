@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ...grading.criteria import Case
+from ..kernel_cases import data_sheets, generator
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,15 +46,9 @@ def _case(
     return {"name": f"{name} in {dtype}, head_dim {head_dim}", "q": q, "k": k, "v": v, "causal": causal}
 
 
-def _generator(seed: int) -> Any:
-    import torch
-
-    return torch.Generator().manual_seed(seed)
-
-
 def length_cases(seed: int) -> list[Case]:
     """Without a mask: one below, on and one above 64 and 128, on either side; each batch entry and each head has its own data."""
-    draw = _generator(seed)
+    draw = generator(seed)
     pairs = [(65 + seed % 60, 130 + seed % 60), (1, 1), (63, 65), (64, 64), (129, 63), (1, 129)]
     cases = [_case(f"{q} queries, {k} keys", q, k, draw) for q, k in pairs]
     cases.append(_case("65 queries, 128 keys", 65, 128, draw, head_dim=128, dtype=BF16))
@@ -63,7 +58,7 @@ def length_cases(seed: int) -> list[Case]:
 
 def causal_cases(seed: int) -> list[Case]:
     """Square, a chunk at the end of its keys, and more queries than keys: there the first rows see nothing."""
-    draw = _generator(seed)
+    draw = generator(seed)
     more = 66 + seed % 60
     pairs = [(more, more), (20, 130 + seed % 60), (130 + seed % 60, 70), (1, 65), (129, 1), (65, 64)]
     cases = [_case(f"causal, {q} queries, {k} keys", q, k, draw, causal=True) for q, k in pairs]
@@ -75,7 +70,7 @@ def head_cases(seed: int) -> list[Case]:
     """Each KV head's values lie around a number of its own, so that a wrong map of heads shows."""
     import torch
 
-    draw = _generator(seed)
+    draw = generator(seed)
     cases = []
     for q_heads, kv_heads, batch in ((6, 2, 1), (8, 1, 1), (4, 4, 2)):
         words = f"{q_heads} query heads, {kv_heads} KV heads"
@@ -90,7 +85,7 @@ def score_cases(seed: int) -> list[Case]:
     """q and k of 50 and -50 in 64 dimensions: 64 * 2500 / 8 = 20,000. In the first dimension keys differ a little."""
     import torch
 
-    draw = _generator(seed)
+    draw = generator(seed)
     cases = []
     for name, sign, q_len, kv_len, causal in (
         ("one query and one key, whose score is -20,000", -1, 1, 1, False),
@@ -112,7 +107,7 @@ def apart_cases(seed: int) -> list[Case]:
     """All three in one buffer, as one projection writes them; NaN wherever no query, key or value lies."""
     import torch
 
-    draw = _generator(seed)
+    draw = generator(seed)
     cases = []
     for name, q_len, kv_len, q_heads, kv_heads, causal, head_major in (
         ("q, k and v side by side in one buffer, causal", 40 + seed % 9, 70 + seed % 20, 2, 1, True, False),
@@ -148,7 +143,7 @@ def _values_elsewhere(draw: Any, seed: int) -> Case:
 
 
 def traffic_cases(seed: int) -> list[Case]:
-    draw = _generator(seed)
+    draw = generator(seed)
     length = 390 + seed % 58
     return [
         _case(f"causal, {length} queries and keys", length, length, draw, causal=True),
@@ -158,13 +153,10 @@ def traffic_cases(seed: int) -> list[Case]:
 
 def compile_cases(seed: int) -> list[Case]:
     """Strides are multiples of 16 elements, of which the compiler makes wide loads; lengths are not."""
-    draw = _generator(seed)
+    draw = generator(seed)
     return [_case("causal, 100 queries, 130 keys", 100, 130, draw, causal=True, heads=(2, 1), head_dim=128, dtype=BF16)]
 
 
 def device_cases(seed: int) -> list[Case]:
-    from ...hardware import all_specs
-
-    sheet = [{"names": list(gpu.names), "bf16_tflops": gpu.bf16_tflops} for gpu in all_specs().values()]
-    small = _case("4 x 4096 tokens, 16 heads, causal", 129, 129, _generator(seed), causal=True, head_dim=128, dtype=BF16)
-    return [{**small, "sheet": sheet, "seed": seed % 2**31}]
+    small = _case("4 x 4096 tokens, 16 heads, causal", 129, 129, generator(seed), causal=True, head_dim=128, dtype=BF16)
+    return [{**small, "sheet": data_sheets("bf16_tflops"), "seed": seed % 2**31}]

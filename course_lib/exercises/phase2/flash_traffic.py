@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...grading.criteria import Case
+from ..kernel_counts import counts_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -75,14 +76,5 @@ def flash_traffic(attention: Callable[..., Any], q: "Tensor", k: "Tensor", v: "T
 
     Raises the KernelMistake that ended a launch, ValueError for a function that launched no kernel.
     """
-    from ...interpreter.trace import trace
-
-    traced = trace(attention, (q, k, v, causal), {})
-    if traced.mistake is not None:
-        raise traced.mistake
-    ledgers = [launch.ledger for launch in traced.launches]
-    if not ledgers:
-        raise ValueError(f"{getattr(attention, '__name__', 'the function')} launched no kernel, so there are no bytes to count")
-    counts = [ledger.counts() for ledger in ledgers]
-    named = ("loaded_bytes", "stored_bytes", "dot_flops", "programs")
-    return FlashTraffic(**{name: sum(count.get(name, 0) for count in counts) for name in named})
+    counts = counts_of(attention, q, k, v, causal)
+    return FlashTraffic(**{name: counts[name] for name in ("loaded_bytes", "stored_bytes", "dot_flops", "programs")})

@@ -3,6 +3,7 @@
 from typing import Any
 
 from ...grading.criteria import Case
+from ..kernel_cases import generator
 
 EMPTY = float("-inf")
 
@@ -19,14 +20,8 @@ def _keys(name: str, parts: int, rows: int, dim: int, draw: Any, *, spread: floa
     }
 
 
-def _generator(seed: int) -> Any:
-    import torch
-
-    return torch.Generator().manual_seed(seed)
-
-
 def key_cases(seed: int) -> list[Case]:
-    draw = _generator(seed)
+    draw = generator(seed)
     odd = 3 + seed % 7
     many = _keys("many keys", 129, 7, 5, draw)
     many["m"][:, 3] -= 30  # a row whose scores are all below 0
@@ -42,7 +37,7 @@ def group_cases(seed: int) -> list[Case]:
     """The same keys, cut into groups of unequal size: results of a merge have l that is not 1."""
     import torch
 
-    draw = _generator(seed)
+    draw = generator(seed)
     cases = []
     for name, sizes in (("halves", [8, 8]), ("one and the rest", [1, 22]), ("four groups", [3, 1, 11, 6])):
         case = _keys(name, sum(sizes), 5, 3, draw)
@@ -57,7 +52,7 @@ def empty_cases(seed: int) -> list[Case]:
     """Some parts have no key, in some rows none has; what was never written may hold anything."""
     import torch
 
-    draw = _generator(seed)
+    draw = generator(seed)
     some = _keys("some parts without a key", 6, 8, 3, draw)
     none = torch.rand(6, 8, generator=draw) < 0.4
     none[0, 0], none[1, 0] = True, False  # the first part is empty, another is not
@@ -77,7 +72,7 @@ def unwritten_cases(seed: int) -> list[Case]:
     """m says that there is no key; l and acc are NaN, as memory that nobody wrote may be."""
     import torch
 
-    draw = _generator(seed)
+    draw = generator(seed)
     case = _keys("memory that nobody wrote", 7, 6, 4, draw)
     none = torch.rand(7, 6, generator=draw) < 0.4
     none[0, :2], none[1, :2], none[:, 4] = True, False, True
@@ -88,7 +83,7 @@ def unwritten_cases(seed: int) -> list[Case]:
 
 def large_cases(seed: int) -> list[Case]:
     """Scores of thousands and more, up and down. exp(89) is the last that float32 can hold."""
-    draw = _generator(seed)
+    draw = generator(seed)
     cases = []
     for shift in (10_000, -10_000, -20_000, -200_000):
         case = _keys(f"scores near {shift:,}", 12, 5, 3, draw)

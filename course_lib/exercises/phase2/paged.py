@@ -3,13 +3,13 @@
 Cases and the oracle are in paged_cases.py, bounds of traffic in paged_traffic.py, the slips that a hint names in paged_slips.py.
 """
 
-import math
 from typing import Any
 
 from ...grading.criteria import Case, Correct, Counted, Timed
 from ...grading.exercise import Exercise
 from ...grading.outcome import Mistake
 from ..kernel_criteria import CompiledWide, confirmed
+from .attention_rounding import tolerance
 from .paged_cases import (
     apart_cases,
     decode_compile_cases,
@@ -28,8 +28,6 @@ from .paged_cases import (
 from .paged_slips import decode_slip, write_slip
 from .paged_traffic import decode_bounds, decode_hint, write_bounds, write_hint
 
-ROUNDINGS = 4  # of the weights, of the result, and of q where the scale is folded into it, each half a unit in the last place
-EXPONENT = 8 * 2.0**-24  # of a score's size: the sum over head_dim, the scale and the maximum are rounded to float32
 SPILLS = 8  # a compiler puts one or two aside even where registers are free
 BAR = 0.5  # plain right answers reach 0.60 to 0.61 on an H200, with tl.dot 0.75, a gather first 0.28: timed_bars.json
 ZERO_AT = 0.35  # a gather before the attention moves three times the bytes
@@ -40,20 +38,10 @@ CACHE = ("k_blocks", "v_blocks")
 def _check_decode(case: Case, output: Any) -> Mistake | None:
     from ...grading.compare import compare_tensor
 
-    want, within = expected(case), _tolerance(case)
+    k, v = written(case) if "k" in case else (case["k_blocks"], case["v_blocks"])
+    want, within = expected(case), tolerance(case["q"], k, v)
     mistake = compare_tensor(output, want.to(case["q"].dtype), rtol=within[0], atol=within[1])
     return mistake and Mistake(f"out: {mistake.reason}", decode_slip(case, output, want, within) or mistake.hint)
-
-
-def _tolerance(case: Case) -> tuple[float, float]:
-    """Weights may be rounded to the dtype of v before the second product, so an error is one of the largest value."""
-    import torch
-
-    k, v = written(case) if "k" in case else (case["k_blocks"], case["v_blocks"])
-    k, v, q = (x.double().nan_to_num() for x in (k, v, case["q"]))
-    unit = torch.finfo(case["q"].dtype).eps / 2
-    largest_score = float(q.norm(dim=-1).max() * k.norm(dim=-1).max()) / math.sqrt(q.shape[-1])
-    return unit, (ROUNDINGS * unit + EXPONENT * largest_score) * float(v.abs().max())
 
 
 def _check_write(case: Case, output: Any) -> Mistake | None:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from ...grading.criteria import Case
+from ..kernel_cases import data_sheets, generator
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,12 +32,6 @@ def written(case: Case) -> tuple["Tensor", "Tensor"]:
         cache[slots[live] // size, slots[live] % size] = case[new][live]
         after.append(cache)
     return after[0], after[1]
-
-
-def _generator(seed: int) -> Any:
-    import torch
-
-    return torch.Generator().manual_seed(seed)
 
 
 def _case(
@@ -77,7 +72,7 @@ def write_cases(seed: int) -> list[Case]:
     """
     import torch
 
-    draw = _generator(seed)
+    draw = generator(seed)
     cases = []
     for name, tokens, heads, head_dim, dtype, layout, size, skip in (
         (f"{9 + seed % 7} tokens", 9 + seed % 7, 2, 64, FP16, "plain", 16, 0),
@@ -120,7 +115,7 @@ def length_cases(seed: int) -> list[Case]:
     """Lengths of 0 and 1, and around a block's end, for each size of block; rising and falling scores; very low ones."""
     import torch
 
-    draw = _generator(seed)
+    draw = generator(seed)
     rising = _case("scores that rise along the sequence", [290 + seed % 60, 40], draw)
     falling = _case("scores that fall along the sequence", [150 + seed % 60], draw, block_size=32)
     _rise(rising, 1)
@@ -157,7 +152,7 @@ def head_cases(seed: int) -> list[Case]:
     """Each KV head's values lie around a number of its own, so that a wrong map of heads shows."""
     import torch
 
-    draw = _generator(seed)
+    draw = generator(seed)
     cases = []
     for q_heads, kv_heads in ((6, 2), (4, 1), (3, 3)):
         words = f"{q_heads} query heads, {kv_heads} KV heads"
@@ -169,7 +164,7 @@ def head_cases(seed: int) -> list[Case]:
 
 def table_cases(seed: int) -> list[Case]:
     """Whatever may stand behind a row's last block; tables that are a part of wider ones."""
-    draw = _generator(seed)
+    draw = generator(seed)
     return [
         _case("the tables are the first columns of wider ones", [40 + seed % 9, 18, 33], draw, more_columns=3),
         _case("2**31 - 1 behind the last block of each row", [16, 30 + seed % 9], draw, unused=NOWHERE),
@@ -179,7 +174,7 @@ def table_cases(seed: int) -> list[Case]:
 
 def apart_cases(seed: int) -> list[Case]:
     """K and V in layouts of several engines."""
-    draw = _generator(seed)
+    draw = generator(seed)
     return [
         _case("K and V of a block side by side", [37 + seed % 9, 16], draw, heads=(2, 2), layout="together"),
         _case("V in another order than K", [21 + seed % 9, 33], draw, heads=(4, 2), layout="apart"),
@@ -190,7 +185,7 @@ def step_cases(seed: int) -> list[Case]:
     """The last token of each sequence is new: written, then attended to. With 17 it opens a block; one row is padding."""
     import torch
 
-    draw = _generator(seed)
+    draw = generator(seed)
     case = _case("one step: the newest token of each sequence is written first", [17, 30 + seed % 9, 0, 16], draw, heads=(4, 2))
     size, slots, lengths = case["k_blocks"].shape[1], [], case["lengths"].tolist()
     for row, length in enumerate(lengths):
@@ -205,7 +200,7 @@ def step_cases(seed: int) -> list[Case]:
 def write_traffic_cases(seed: int) -> list[Case]:
     import torch
 
-    draw = _generator(seed)
+    draw = generator(seed)
     case = _case("", [40, 20], draw, heads=(1, 4), block_size=32)
     slots = _free_slots(case, draw)[: 20 + seed % 9]
     slots[torch.arange(4, len(slots), 5)] = -1
@@ -213,7 +208,7 @@ def write_traffic_cases(seed: int) -> list[Case]:
 
 
 def decode_traffic_cases(seed: int) -> list[Case]:
-    draw = _generator(seed)
+    draw = generator(seed)
     first = 3 * 32 + 4 + seed % 8
     rising = _case(f"lengths {first}, 0 and 45, blocks of 32", [first, 0, 45], draw, heads=(2, 2), block_size=32)
     _rise(rising, 1)
@@ -227,7 +222,7 @@ def write_compile_cases(seed: int) -> list[Case]:
     """Heads of 256: one head is 16 bytes for each thread of a warp, so that a warp for each head passes as well."""
     import torch
 
-    draw = _generator(seed)
+    draw = generator(seed)
     case = _case("2 tokens of 8 heads", [1], draw, heads=(8, 8), head_dim=256, dtype=BF16)
     return [_with_new(case, torch.tensor([20, 17]) + 0 * seed, draw)]
 
@@ -235,14 +230,11 @@ def write_compile_cases(seed: int) -> list[Case]:
 def decode_compile_cases(seed: int) -> list[Case]:
     """q begins 2 bytes behind a multiple of 16, so that what is wide can only be K and V."""
     words = "8 heads, blocks of 16, q beside a multiple of 16 bytes"
-    case = _case(words, [19], _generator(seed), heads=(8, 8), head_dim=128, dtype=BF16)
+    case = _case(words, [19], generator(seed), heads=(8, 8), head_dim=128, dtype=BF16)
     return [case | {"q_offset": 1}]
 
 
 def device_cases(seed: int) -> list[Case]:
-    from ...hardware import all_specs
-
-    sheet = [{"names": list(gpu.names), "hbm_gb_per_s": gpu.hbm_gb_per_s} for gpu in all_specs().values()]
     words = "64 sequences of 8192 tokens, 8 heads, blocks of 16"
-    small = _case(words, [70, 33], _generator(seed), heads=(8, 8), head_dim=128, dtype=BF16)
-    return [{**small, "sheet": sheet, "seed": seed % 2**31}]
+    small = _case(words, [70, 33], generator(seed), heads=(8, 8), head_dim=128, dtype=BF16)
+    return [{**small, "sheet": data_sheets("hbm_gb_per_s"), "seed": seed % 2**31}]

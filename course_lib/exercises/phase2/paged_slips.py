@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...grading.criteria import Case
+from .attention_slips import FALLS, NOT_DIVIDED, OTHER_HEADS, walks, wrong_scales
 from .paged_cases import written
 
 UNWRITTEN = (
@@ -16,7 +17,6 @@ NO_TOKEN = "A sequence without tokens gives zeros. What is acc / l when l is 0, 
 NO_NUMBER = "Was this row stored? Which heads and sequences does a program have, and how many programs are there?"
 NOT_YET = "The newest tokens' slots hold NaN until they are written. If the other decodes pass, look at the write."
 LOW = "The score is very low here, and something was higher: a mask other than -inf, or a maximum that began at a number?"
-FALLS = "Scores are high first and far lower behind. m must never fall: it is the larger of the old maximum and the tile's own."
 HALF = "The score is -20,000 here. Is everything from the products on float32? Half precision ends at 65,504."
 STRIDES = "K and V have strides of their own here. If the other criteria pass: which ones does each pointer take?"
 SIDE_BY_SIDE = "K and V of a block lie side by side here. How far apart do two blocks begin?"
@@ -87,15 +87,14 @@ def _decode_slips(case: Case, want: Any) -> Iterator[tuple[str, Any]]:
     def other(where: Any) -> Any:
         return torch.stack([of(row, where(row, length)) for row, length in enumerate(lengths)])
 
-    yield "Nothing divides by sqrt(head_dim) yet: scores are q . k * head_dim ** -0.5.", every(scale=1.0)
-    yield "These are weights of 2 ** s. What makes e ** s of them?", every(scale=dim**-0.5 * math.log(2))
-    yield "log2(e) stands in the scores once too often.", every(scale=dim**-0.5 / math.log(2))
+    for hint, scale in wrong_scales(dim):
+        yield hint, every(scale=scale)
     if dim != 64:
         yield "The scale is head_dim ** -0.5, and head_dim is not always 64.", every(scale=64**-0.5)
-    yield "Is acc divided by the sum of the weights?", every(divided=False)
+    yield NOT_DIVIDED, every(divided=False)
     if 1 < kv_heads < q_heads:
         heads = torch.arange(q_heads) % kv_heads
-        yield "Head h reads KV head h // group; that of h % kv_heads is another one.", every(heads=heads)
+        yield OTHER_HEADS, every(heads=heads)
     group = q_heads // kv_heads
     if group > 1 and case["layout"] == "plain":
         yield "Head h reads KV head h // group; h % group is something else.", every(heads=torch.arange(q_heads) % group)
@@ -137,45 +136,27 @@ def _laid_out_wrong(case: Case) -> tuple[str, tuple[Any, Any]]:
 
 
 def _walks(case: Case, k: Any, v: Any, q: Any, want: Any) -> Iterator[tuple[str, Any]]:
-    """What a walk leads to that forgets to rescale acc, l, or both, in tiles of several sizes."""
+    """What a walk in tiles of several sizes leads to that rescales too little, or that lets lanes behind the last token weigh."""
     import torch
 
     size, group = k.shape[1], q.shape[1] // k.shape[2]
-    say = "When m rises, what was summed before is too large: {}."
     for tile in TILES:
-        found: dict[str, list[Any]] = {"l was not rescaled": [], "acc was not rescaled": [], "neither l nor acc was rescaled": []}
+        found: dict[str, Any] = {}
         padded = []
         for row, length in enumerate(case["lengths"].tolist()):
             if not length:
                 padded.append(torch.zeros_like(want[row]))
-                for rows in found.values():
-                    rows.append(torch.zeros_like(want[row]).double())
                 continue
             token = torch.arange(length)
             at = case["tables"][row, token // size].long() * size + token % size
             keys, values = (x.flatten(0, 1)[at].repeat_interleave(group, 1) for x in (k, v))
             scores = torch.einsum("hd,nhd->hn", q[row], keys) * q.shape[2] ** -0.5
-            tiles = torch.nn.functional.pad(scores, (0, -length % tile), value=-math.inf).unflatten(1, (-1, tile))
-            m = tiles.amax(2).cummax(1).values
-            weights = (tiles - m[..., None]).exp()
-            l, acc = weights.sum(2), torch.einsum("htn,tnhd->htd", weights, _tiled(values, tile))
-            rescale = (m - m[:, -1:]).exp()
-            right_l, right_acc = (rescale * l).sum(1), (rescale[..., None] * acc).sum(1)
             lse = scores.logsumexp(1, keepdim=True)
             padded.append(want[row] * (lse - torch.logaddexp(lse, torch.tensor(float(-length % tile)).log())).exp())
-            found["l was not rescaled"].append(right_acc / l.sum(1)[:, None])
-            found["acc was not rescaled"].append(acc.sum(1) / right_l[:, None])
-            found["neither l nor acc was rescaled"].append(acc.sum(1) / l.sum(1)[:, None])
-        for what, rows in found.items():
-            yield say.format(what), torch.stack(rows)
+            for hint, out in walks(scores, values.transpose(0, 1), tile)[0].items():
+                found.setdefault(hint, torch.zeros_like(want).double())[row] = out
+        yield from found.items()
         yield PADDED, torch.stack(padded)
-
-
-def _tiled(values: Any, tile: int) -> Any:
-    """[tokens, heads, dim] -> [tiles, tile, heads, dim], zeros behind the last token."""
-    import torch
-
-    return torch.nn.functional.pad(values, (0, 0, 0, 0, 0, -len(values) % tile)).unflatten(0, (-1, tile))
 
 
 def write_slip(case: Case, got_k: Any, got_v: Any) -> str:

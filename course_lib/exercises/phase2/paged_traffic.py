@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...grading.criteria import Case
+from ..kernel_counts import counts_of
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -86,14 +87,5 @@ def paged_traffic(function: Callable[..., Any], *args: "Tensor") -> PagedTraffic
 
     Raises the KernelMistake that ended a launch, ValueError for a function that launched no kernel.
     """
-    from ...interpreter.trace import trace
-
-    traced = trace(function, args, {})
-    if traced.mistake is not None:
-        raise traced.mistake
-    ledgers = [launch.ledger for launch in traced.launches]
-    if not ledgers:
-        raise ValueError(f"{getattr(function, '__name__', 'the function')} launched no kernel, so there are no bytes to count")
-    counts = [ledger.counts() for ledger in ledgers]
-    names = "loaded_bytes", "stored_bytes", "programs"
-    return PagedTraffic(**{name: sum(count.get(name, 0) for count in counts) for name in names})
+    counts = counts_of(function, *args)
+    return PagedTraffic(**{name: counts[name] for name in ("loaded_bytes", "stored_bytes", "programs")})

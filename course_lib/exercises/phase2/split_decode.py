@@ -10,6 +10,7 @@ from ...grading.criteria import Case, Correct, Counted, Timed
 from ...grading.exercise import Exercise
 from ...grading.outcome import Mistake
 from ..kernel_criteria import CompiledWide, confirmed
+from .attention_rounding import EXPONENT, largest_score, tolerance
 from .split_decode_cases import (
     compile_cases,
     device_cases,
@@ -25,8 +26,6 @@ from .split_decode_slips import known_slip
 from .split_decode_traffic import split_decode_bounds, split_decode_hint
 from .split_plan import balance_cases, check_balance, check_cover, check_few, cover_cases, few_cases
 
-ROUNDINGS = 4  # of the weights, of the result, and of q where the scale is folded into it, each half a unit in the last place
-EXPONENT = 8 * 2.0**-24  # of a score's size: the sum over head_dim, the scale and the maximum are rounded to float32
 LONG_BAR = 0.6  # right answers reach 0.66 to 0.85 on an H200, an unsplit one 0.038: timed_bars.json
 BATCH_BAR = 0.8  # right answers reach 0.90 to 0.95 there, a program for each head 0.245
 LONG_ZERO_AT, BATCH_ZERO_AT = 0.3, 0.4
@@ -49,14 +48,10 @@ def _check(case: Case, output: Any) -> Mistake | None:
 
 
 def _tolerances(case: Case) -> dict[str, tuple[float, float]]:
-    """(relative, absolute). Weights are rounded to V's dtype before the second product: an error is one of the largest value."""
-    import torch
-
-    q, k, v = (part.double().nan_to_num() for part in inputs(case))
-    unit = torch.finfo(inputs(case)[0].dtype).eps / 2
-    largest_score = float(q.norm(dim=-1).max() * k.norm(dim=-1).max()) / q.shape[-1] ** 0.5
-    share = ROUNDINGS * unit + EXPONENT * largest_score
-    return {"out": (unit, share * float(v.abs().max())), "lse": (1e-6, 1e-5 + (unit + EXPONENT) * largest_score)}
+    """(relative, absolute)"""
+    q, k, v = inputs(case)
+    unit, absolute = tolerance(q, k, v)
+    return {"out": (unit, absolute), "lse": (1e-6, 1e-5 + (unit + EXPONENT) * largest_score(q, k))}
 
 
 def _decode(name: str, claim: str, points: float, cases: Any, run: str = "split_decode") -> Correct:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...grading.criteria import Case
+from ..kernel_cases import data_sheets, generator
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -71,15 +72,9 @@ def _case(
     }  # fmt: skip
 
 
-def _generator(seed: int) -> Any:
-    import torch
-
-    return torch.Generator().manual_seed(seed)
-
-
 def part_cases(seed: int) -> list[Case]:
     """One part, many parts; one token, and just before, at and behind the end of a block."""
-    draw = _generator(seed)
+    draw = generator(seed)
     long = 200 + seed % 90
     return [
         _case(f"{long} and 70 tokens, in parts of 4 blocks", [long, 70], draw, most=4),
@@ -102,7 +97,7 @@ def _rising(case: Case) -> Case:
 
 def head_cases(seed: int) -> list[Case]:
     """Each KV head's values lie around a number of its own, so that a wrong map of heads shows."""
-    draw = _generator(seed)
+    draw = generator(seed)
     cases = []
     for group, kv_heads in ((5, 2), (1, 3), (8, 2)):
         case = _case(
@@ -122,7 +117,7 @@ def _around_numbers(v: "Tensor") -> "Tensor":
 def view_cases(seed: int) -> list[Case]:
     import torch
 
-    draw = _generator(seed)
+    draw = generator(seed)
     case = _case("q beside other heads, K and V side by side in one pool", [50 + seed % 14, 20], draw)
     q_heads = case["q"].shape[1]
     beside = torch.full((len(case["q"]), WIDE, case["q"].shape[2]), POISON).to(case["q"].dtype)
@@ -133,7 +128,7 @@ def view_cases(seed: int) -> list[Case]:
 
 def edge_cases(seed: int) -> list[Case]:
     """Sequences without tokens and without items, items without blocks, nothing at all, and scores of any size."""
-    draw = _generator(seed)
+    draw = generator(seed)
     length = 33 + seed % 15
     some = [
         (1, 0, 0, 1),
@@ -170,7 +165,7 @@ def edge_cases(seed: int) -> list[Case]:
 
 def traffic_cases(seed: int) -> list[Case]:
     """Many tokens; and many last blocks that are nearly empty, where reading all of them would show."""
-    draw, long = _generator(seed), 400 + seed % 100
+    draw, long = generator(seed), 400 + seed % 100
     return [
         _rising(_case(f"{long} and 130 tokens, in parts of 9 blocks", [long, 130], draw, most=9, kv_heads=1, head_dim=128)),
         _case("9 sequences of 17 tokens", [17] * 9, draw, most=2, kv_heads=1, group=7),
@@ -179,19 +174,16 @@ def traffic_cases(seed: int) -> list[Case]:
 
 def compile_cases(seed: int) -> list[Case]:
     """Strides are multiples of 16 elements, of which the compiler makes wide loads; lengths are not."""
-    draw = _generator(seed)
+    draw = generator(seed)
     return [_rising(_case("150 and 33 tokens, in parts of 4 blocks", [150, 33], draw, most=4, head_dim=128, dtype=BF16))]
 
 
 def device_cases(seed: int, sequences: int, tokens: int) -> list[Case]:
-    from ...hardware import all_specs
-
-    sheet = [{"names": list(gpu.names), "hbm_gb_per_s": gpu.hbm_gb_per_s} for gpu in all_specs().values()]
-    small = _case("100 tokens", [100], _generator(seed), head_dim=128, dtype=BF16)
+    small = _case("100 tokens", [100], generator(seed), head_dim=128, dtype=BF16) | {"sheet": data_sheets("hbm_gb_per_s")}
     name = f"{sequences} x {tokens} tokens, 32 query heads on 8 KV heads"
-    return [{**small, "name": name, "sheet": sheet, "seed": seed % 2**31, "sequences": sequences, "tokens": tokens}]
+    return [{**small, "name": name, "seed": seed % 2**31, "sequences": sequences, "tokens": tokens}]
 
 
 def shown_case(tokens: int, most: int) -> Case:
     """One sequence in parts of at most so many blocks, for a cell that counts bytes."""
-    return _case(f"{tokens} tokens", [tokens], _generator(0), kv_heads=1, head_dim=128, most=most)
+    return _case(f"{tokens} tokens", [tokens], generator(0), kv_heads=1, head_dim=128, most=most)

@@ -5,14 +5,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...grading.criteria import Case
+from .attention_slips import FALLS, LSE_BASE_TWO, NOT_STORED, VERY_LOW, wrong_scales
 from .split_decode_cases import inputs
 
 DEAD = "NaN lies wherever no token does. A weight of 0 does not silence it: load only rows of K and V that exist."
 EMPTY = "A part without a token, or a pair without parts: what is -inf - (-inf), and what is 0 / 0?"
-NO_NUMBER = "Was this row stored? And can an exponential overflow? inf / inf is NaN."
 LOW = "The scores are very low here, and something was higher: does a maximum begin at a number, or does one stand for -inf?"
-FALLS = "Scores are high first and far lower behind. m must never fall: it is the larger of the old maximum and the tile's own."
-VERY_LOW = -5000  # scores below what a number in place of -inf may be
 PARTS = (1, 8, 16, 32, 64, 128)  # that a merge may take at a time
 VIEWS = "q, K and V are views of wider buffers here. If the other criteria pass: which strides does each pointer take?"
 
@@ -52,7 +50,7 @@ def _why_nan(case: Case, got: Any) -> str:
     if "wide" in case:
         return VIEWS
     whole = torch.tensor([length % inputs(case)[1].shape[1] == 0 for length in case["kv_lengths"].tolist()])
-    return NO_NUMBER if (nan & whole).any() else DEAD
+    return NOT_STORED if (nan & whole).any() else DEAD
 
 
 def _slips(case: Case, wanted: tuple[Any, Any]) -> Iterator[tuple[str, str, Any]]:
@@ -63,14 +61,10 @@ def _slips(case: Case, wanted: tuple[Any, Any]) -> Iterator[tuple[str, str, Any]
 
     out, lse = wanted
     q, k, v = (part.double() for part in inputs(case))
-    tables, lengths, scale = case["block_tables"], case["kv_lengths"], q.shape[-1] ** -0.5
-    yield "lse", "This is the logarithm in base 2. lse is the natural one.", lse / math.log(2)
-    for hint, factor in (
-        ("Nothing divides by sqrt(head_dim) yet: scores are q . k * head_dim ** -0.5.", 1.0),
-        ("These are weights of 2 ** s. What makes e ** s of them?", scale * math.log(2)),
-        ("log2(e) stands in the scores once too often.", scale / math.log(2)),
-    ):
-        other = decode_reference(q, k, v, tables, lengths, scale=factor)
+    tables, lengths = case["block_tables"], case["kv_lengths"]
+    yield "lse", LSE_BASE_TWO, lse / math.log(2)
+    for hint, scale in wrong_scales(q.shape[-1]):
+        other = decode_reference(q, k, v, tables, lengths, scale=scale)
         yield "out", hint, other[0]
         yield "lse", hint, other[1]
     kv_heads = k.shape[2]

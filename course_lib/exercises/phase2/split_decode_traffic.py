@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...grading.criteria import Case
+from ..kernel_counts import counts_of
 from .split_decode_cases import inputs
 
 ROWS = 16  # of a tile, so that tl.dot takes it; twice as many from 17 query heads of a KV head on
@@ -64,17 +65,8 @@ def decode_traffic(decode: Callable[..., Any], case: Case) -> dict[str, int]:
 
     Raises the KernelMistake that ended a launch, ValueError for a function that launched no kernel.
     """
-    from ...interpreter.trace import trace
-
-    names = ("block_tables", "kv_lengths", "items", "first")
-    traced = trace(decode, (*inputs(case), *(case[name] for name in names)), {})
-    if traced.mistake is not None:
-        raise traced.mistake
-    if not traced.launches:
-        raise ValueError(f"{getattr(decode, '__name__', 'the function')} launched no kernel, so there are no bytes to count")
-    counts = [launch.ledger.counts() for launch in traced.launches]
-    q, k, _ = inputs(case)
+    q, k, v = inputs(case)
+    counts = counts_of(decode, q, k, v, *(case[name] for name in ("block_tables", "kv_lengths", "items", "first")))
     live = int(case["kv_lengths"].sum()) * k.shape[2]
-    return {name: sum(count[name] for count in counts) for name in ("loaded_bytes", "stored_bytes")} | {
-        "kv_bytes": 2 * live * q.shape[2] * q.element_size()
-    }
+    kv_bytes = 2 * live * q.shape[2] * q.element_size()
+    return {"loaded_bytes": counts["loaded_bytes"], "stored_bytes": counts["stored_bytes"], "kv_bytes": kv_bytes}
