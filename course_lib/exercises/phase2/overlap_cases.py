@@ -3,9 +3,9 @@
 import random
 from typing import Any
 
+from ...attention.timeline import JOBS
 from ...grading.criteria import Case
 
-JOBS = ("load", "qk", "softmax", "pv")
 UNLIKE = {"load": 900, "qk": 500, "softmax": 620, "pv": 410}  # no two slips give the same numbers
 BF16 = {"load": 1024, "qk": 512, "softmax": 512, "pv": 512}  # 64 queries, 128 keys, head_dim 128
 LONG_SOFTMAX = {"load": 700, "qk": 300, "softmax": 1100, "pv": 300}
