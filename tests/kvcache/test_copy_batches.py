@@ -14,7 +14,7 @@ from course_lib.kvcache import (
     TieredPrefixCache,
     TieredPrefixes,
 )
-from course_lib.kvcache.copy_batches import BATCH_BLOCKS, Leaving, in_batches
+from course_lib.kvcache.copy_batches import BATCH_BLOCKS, Leaving, copy_all_in, in_batches
 
 PAGE = 2
 
@@ -141,11 +141,12 @@ def test_an_eviction_whose_copy_fails_loses_contents_and_no_books(kind):
     assert (len(host), len(memory.out)) == (0, 1)
     memory.fails = False
     memory.values[:] = ["somebody else's"] * 12
-    device.evict(device.pool.num_available - device.pool.num_free)  # later ones do not bring the lost ones along
+    left = device.pool.num_available - device.pool.num_free
+    device.evict(left)  # later ones do not bring the lost ones along
     assert set(device.find(list(range(12)))) <= set(range(12))
     device.check()
     host.check()
-    assert sum(memory.out[1:]) <= 6
+    assert sum(memory.out[1:]) == left < 6
 
 
 @BOTH
@@ -162,6 +163,46 @@ def test_a_way_back_that_fails_may_be_gone_again(kind):
     host.check()
     memory.fails, memory.values[:] = False, ["written over"] * 8
     assert [memory.values[block] for block in device.find(list(range(12)))] == was
+
+
+@BOTH
+def test_what_finds_no_room_on_the_device_stays_on_the_host(kind):
+    memory, host = Memory(8), HostTier(40)
+    device = kind(8, host, memory)
+    blocks = device.put(list(range(12)))
+    was = [memory.values[block] for block in blocks]
+    device.evict(6)
+    held = device.pool.allocate(5)
+    assert [memory.values[block] for block in device.find(list(range(12)))] == was[:3]
+    assert (memory.back, len(host)) == ([3], 6)
+    device.pool.release(held)
+    device.check()
+
+
+def test_what_left_before_an_eviction_broke_off_is_kept(monkeypatch):
+    memory, host = Memory(6), HostTier(40)
+    device, evict = OfTheTree(6, host, memory), RadixTree.evict
+
+    def breaks_off(tree, pages, on_evict):
+        evict(tree, pages, on_evict)
+        raise RuntimeError("broke off")
+
+    device.put(list(range(12)))
+    monkeypatch.setattr(RadixTree, "evict", breaks_off)
+    with pytest.raises(RuntimeError, match="broke off"):
+        device.evict(2)
+    assert (memory.out, len(host)) == ([2], 2)
+
+
+def test_contents_and_blocks_are_as_many():
+    with pytest.raises(ValueError, match="is longer"):
+        copy_all_in(lambda content, block: None, ["one"], [1, 2])
+
+
+def test_only_what_was_evicted_is_counted():
+    device = OfTheCache(6, HostTier(40), Memory(6))
+    device.put(list(range(6)))
+    assert len(device.cache.evict(5)) == device.cache.stats.evicted_blocks == 3
 
 
 def test_a_swapped_sequence_moves_in_one_call_each_way():

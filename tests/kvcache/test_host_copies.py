@@ -213,6 +213,8 @@ def test_a_slab_is_no_larger_than_its_bound(monkeypatch):
     assert copies.slots.bytes_held == 8 * 7 * storage.bytes_per_block
     assert copies.link_copies == 8
     assert [bits([content]) for content in contents] == before
+    monkeypatch.setattr(host_slots, "SLAB_BYTES", storage.bytes_per_block - 1)
+    assert HostCopies(storage).slots.rows == 1
 
 
 def refused(copies, contents, blocks, message):

@@ -41,7 +41,7 @@ def by_hand(q, k, v, window, sinks, positions):
 
 
 @pytest.mark.parametrize("positions", ["text", "rank"])
-@pytest.mark.parametrize(("window", "sinks"), [(1, 0), (5, 0), (5, 1), (5, 4), (4, 7), (40, 3)])
+@pytest.mark.parametrize(("window", "sinks"), [(1, 0), (5, 0), (5, 1), (5, 4), (4, 7), (40, 3), (5, 30)])
 def test_it_sees_what_a_ring_cache_holds(window, sinks, positions, monkeypatch):
     q, k, v = drawn()
     text = list(range(LENGTH))

@@ -93,6 +93,12 @@ def test_a_share_beyond_belief_is_measured_once_more(clock, first, times):
     assert found["roof_share"] == (1.0 if times == 1 else 0.5)
 
 
+def test_a_share_beyond_belief_twice_is_what_was_measured(clock):
+    measured = [Turns([0.1], [1.0]) for _ in range(3)]
+    assert beside_peer(CASE, PEER, lambda: measured.pop())["roof_share"] == pytest.approx(5)
+    assert len(measured) == 1
+
+
 def test_the_seed_decides_what_the_inputs_are(clock):
     drawn = []
     for _ in range(2):

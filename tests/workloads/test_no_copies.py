@@ -36,6 +36,15 @@ def test_what_moves_no_input_passes(fine):
     torch.testing.assert_close(x, X, equal_nan=True)
 
 
+def test_an_input_is_no_place_for_a_result():
+    with pytest.raises(ValueError, match=r"reads \(neg\)"):
+        without_copies(lambda x: torch.neg(torch.ones(4, 6, dtype=x.dtype), out=x), X.clone())
+
+
+def test_an_input_without_elements_is_not_every_tensor_without_elements():
+    assert without_copies(lambda x: torch.empty(0).clone(), torch.empty(0, 6)).numel() == 0
+
+
 def test_lengths_and_tables_may_be_looked_at():
     lengths = torch.tensor([3, 5])
     assert without_copies(lambda x, lengths: int(lengths.max()), X, lengths) == 5
