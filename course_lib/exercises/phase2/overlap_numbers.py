@@ -5,6 +5,7 @@ from typing import Any
 
 from ...grading.criteria import Case
 from ...grading.outcome import Mistake
+from ..entries import Check, looking_at
 
 EXACT = 1e-9  # of a quotient of whole numbers
 WAYS = ("in turn", "loads hidden", "two groups", "two tiles", "both")
@@ -37,25 +38,17 @@ def expected_facts(case: Case) -> dict[str, Any]:
     }
 
 
-def looking_at(keys: tuple[str, ...], expected: Callable, slips: Callable) -> Callable[[Case, Any], Mistake | None]:
-    """A check of these entries of a dict alone."""
+def number_check(keys: tuple[str, ...], expected: Callable, slips: Callable) -> Check:
+    """A check of these entries; slips(case, key) gives (hint, what the slip leads to)."""
 
-    def check(case: Case, output: Any) -> Mistake | None:
-        from ...grading.compare import describe
+    def check_entry(case: Case, output: dict[str, Any], key: str) -> Mistake | None:
+        got, want = output[key], expected(case)[key]
+        if _same(got, want):
+            return None
+        named = (hint for hint, slip in slips(case, key) if not _same(slip, want) and _same(got, slip))
+        return Mistake(_said(key, got, want), next(named, ""))
 
-        if not isinstance(output, dict):
-            return Mistake(f"expected a dict, got {describe(output)}")
-        wanted = expected(case)
-        for key in keys:
-            if key not in output:
-                return Mistake(f"the dict has no entry {key!r}")
-            got, want = output[key], wanted[key]
-            if not _same(got, want):
-                named = (hint for hint, slip in slips(case, key) if not _same(slip, want) and _same(got, slip))
-                return Mistake(_said(key, got, want), next(named, ""))
-        return None
-
-    return check
+    return looking_at(keys, check_entry)
 
 
 def _said(key: str, got: Any, want: Any) -> str:

@@ -3,13 +3,13 @@
 The oracle is attention/tile_limits.py, which a test holds to the compiler. Cases are in tile_needs_cases.py.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from ...grading.criteria import Case, Correct
 from ...grading.exercise import Exercise
 from ...grading.outcome import Mistake
+from ..entries import looking_at
 from .tile_needs_cases import (
     ampere_cases,
     cycle_cases,
@@ -59,30 +59,20 @@ def _is_number(own: Any, key: str) -> bool:
     return isinstance(found, (int, float)) and not isinstance(found, bool) and 0 < found < 2**31
 
 
-def _looking_at(*keys: str) -> Callable[[Case, Any], Mistake | None]:
-    """A check of these entries of the answer alone."""
+def _check_entry(case: Case, output: dict[str, Any], key: str) -> Mistake | None:
+    from ...grading.compare import describe
 
-    def check(case: Case, output: Any) -> Mistake | None:
-        from ...grading.compare import describe
-
-        if not isinstance(output, dict):
-            return Mistake(f"expected a dict, got {describe(output)}")
-        wanted = expected(case, output)
-        for key in keys:
-            if key not in output:
-                return Mistake(f"the dict has no entry {key!r}")
-            if key == "programs" and wanted[key] == NOT_JUDGED:
-                told = [f"{name} {output[name]}" for name in ("refused", "shared_bytes") if name in output]
-                return Mistake(f"programs: by your {', '.join(told)} this tile is never launched, and it is", MEND_FIRST)
-            if not _equal(key, output[key], wanted[key]):
-                got = output[key] if isinstance(output[key], (int, float)) else describe(output[key])
-                if key == "refused" and isinstance(output[key], LISTS):
-                    got = _names(output[key])
-                reason = f"{key}: got {got}, expected {wanted[key]}{_given(key, output, expected(case))}"
-                return Mistake(reason, known_slip(case, key, output, wanted))
+    wanted = expected(case, output)
+    if key == "programs" and wanted[key] == NOT_JUDGED:
+        told = [f"{name} {output[name]}" for name in ("refused", "shared_bytes") if name in output]
+        return Mistake(f"programs: by your {', '.join(told)} this tile is never launched, and it is", MEND_FIRST)
+    if _equal(key, output[key], wanted[key]):
         return None
-
-    return check
+    got = output[key] if isinstance(output[key], (int, float)) else describe(output[key])
+    if key == "refused" and isinstance(output[key], LISTS):
+        got = _names(output[key])
+    reason = f"{key}: got {got}, expected {wanted[key]}{_given(key, output, expected(case))}"
+    return Mistake(reason, known_slip(case, key, output, wanted))
 
 
 def _given(key: str, output: Any, right: dict[str, Any]) -> str:
@@ -109,7 +99,7 @@ def _names(got: Any) -> list[str]:
 
 
 def _correct(name: str, claim: str, points: float, cases: Any, *keys: str) -> Correct:
-    return Correct(name=name, claim=claim, points=points, cases=cases, check=_looking_at(*keys), run="tile_needs")
+    return Correct(name=name, claim=claim, points=points, cases=cases, check=looking_at(keys, _check_entry), run="tile_needs")
 
 
 TILE_NEEDS = Exercise(
