@@ -67,6 +67,16 @@ def test_packed_sequences_of_nan_stay_alone(causal):
         assert_within_budget(found, wanted, largest, torch.bfloat16, 2.0**-14)
 
 
+def test_packed_rows_of_80_stay_in_their_rows():
+    """Padded to 128 in shared memory; rows at a sequence's end leave by ordinary stores."""
+    cu_q, cu_k = torch.tensor([0, 70, 100]).int(), torch.tensor([0, 50, 140]).int()
+    q, k, v = (x[0] for x in random_qkv(1, 100, 140, 2, 1, 80, torch.bfloat16))
+    out, lse = torch.full_like(q, torch.nan), torch.full((2, 100), torch.nan)
+    work = Work(q[None], k[None], v[None], out[None], lse, False, 80**-0.5, 70, 90, (cu_q, cu_k))
+    run(work, None, work.tiles(tile_for(80, EVERY_STEP)), EVERY_STEP, tile_for(80, EVERY_STEP))
+    assert_within_budget((out, lse), packed_reference(q, k, v, cu_q, cu_k, causal=False), v, torch.bfloat16, 2.0**-14)
+
+
 def check(sizes, causal, dtype=torch.bfloat16, **more):
     q, k, v = random_qkv(*sizes, dtype)
     found = attend(q, k, v, causal=causal, **more)

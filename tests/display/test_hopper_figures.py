@@ -76,6 +76,22 @@ def test_each_step_has_its_share_its_spread_and_the_model(said):
     ]
 
 
+def test_a_step_s_bar_spread_and_band_lie_where_the_numbers_say():
+    steps = [{"step": "plain", "share": 0.6, "low": 0.5, "high": 0.65}]
+    (ax,) = ladder.hopper_ladder_figure({"full": steps}, {"plain": (0.55, 0.7)}, "a GPU", display=False).axes
+    assert [(bar.get_x(), bar.get_width()) for bar in ax.patches] == [(0, 0.6), (0.55, pytest.approx(0.15))]
+    (spread,) = next(box for box in ax.containers if hasattr(box, "has_xerr")).lines[2]
+    assert spread.get_segments()[0][:, 0].tolist() == pytest.approx([0.5, 0.65])
+    assert [text.get_text() for text in ax.texts] == ["60%"]
+
+
+def test_a_box_that_is_cut_has_no_number_and_values_are_lighter():
+    jobs = [("qk", 0, 7, 0), ("pv", 0, 8, 512), ("qk", 0, 9, 1024)]
+    (ax,) = sm.sm_timeline_figure({"cut": (jobs, CYCLES)}, until=1100, display=False).axes
+    assert [text.get_text() for text in ax.texts] == ["7", "8"]
+    assert [bar.get_alpha() for bar in ax.patches] == [1.0, 0.6, 1.0]
+
+
 def test_a_model_of_one_value_is_a_line_and_one_number(said):
     ladder.hopper_ladder_figure({"full": STEPS[1:]}, {"overlap": (1.0, 1.0)}, "a GPU")
     assert said == ["Steps of the Hopper kernel on a GPU. full: overlap 90%, model 100%"]

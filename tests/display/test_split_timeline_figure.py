@@ -16,6 +16,13 @@ def test_each_item_is_a_box_and_the_titles_say_when_all_is_done():
     assert all(list(ax.lines[0].get_xdata()) == [4.0, 4.0] for ax in figure.axes)
 
 
+def test_neighbours_are_told_apart_and_stay_in_their_rows():
+    (ax,) = split_timeline_figure({"cut": CUT}, 2, display=False).axes
+    (boxes,) = ax.collections
+    assert [round(alpha, 2) for alpha in boxes.get_facecolors()[:, 3]] == [1, 0.55, 1, 0.55]
+    assert [box.get_extents().bounds for box in boxes.get_paths()] == [(0, 0, 3, 1), (0, 1, 3, 1), (3, 0, 1, 1), (3, 1, 1, 1)]
+
+
 def test_no_item_is_drawn_as_nothing():
     (ax,) = split_timeline_figure({"empty": []}, 4, display=False).axes
     assert "0 items, done after 0" in ax.get_title(loc="left")

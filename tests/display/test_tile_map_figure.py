@@ -18,6 +18,8 @@ def test_a_square_for_each_tile_in_its_row_and_column():
     assert [(patch.get_x(), patch.get_y()) for patch in first.patches] == [(0, 0), (1, 0), (0, 1)]
     assert len({patch.get_facecolor() for patch in first.patches}) == 3
     assert len(second.patches) == 1
+    for labels, names in ((first.get_xticklabels(), ["32", "64"]), (first.get_yticklabels(), ["64", "128"])):
+        assert [label.get_text() for label in labels] == names
 
 
 def test_the_text_says_which_tiles_are_refused(monkeypatch):

@@ -36,6 +36,14 @@ def test_what_moves_no_input_passes(fine):
     torch.testing.assert_close(x, X, equal_nan=True)
 
 
+@pytest.mark.parametrize(("copy", "does"), [
+    (lambda x: x.clone(), "copies"), (lambda x: x.float(), "converts"), (lambda x: x.neg(), r"reads \(neg\)"),
+])  # fmt: skip
+def test_the_message_says_what_was_done(copy, does):
+    with pytest.raises(ValueError, match=f"this {does} an input"):
+        without_copies(copy, X.clone())
+
+
 def test_an_input_is_no_place_for_a_result():
     with pytest.raises(ValueError, match=r"reads \(neg\)"):
         without_copies(lambda x: torch.neg(torch.ones(4, 6, dtype=x.dtype), out=x), X.clone())
