@@ -24,7 +24,7 @@ class CompiledWide(Compiled):
     def _weigh(self, case: Case, evidence: Any) -> Finding:
         found = Compiled._weigh(self, case, evidence)
         if found.state is not State.PASSED:
-            too_large = any(words in found.reason for words in (": spills ", "took longer than"))
+            too_large = found.state is State.FAILED and any(map(self._too_large, evidence["targets"]))
             return replace(found, hint=self.large_hint) if too_large and not found.hint else found
         for what in self.accesses:
             for target in self.targets:
@@ -33,6 +33,11 @@ class CompiledWide(Compiled):
                     reason = f"{target}: the widest {what} of a thread is {widest // 8} bytes, {WIDE_BITS // 8} are possible"
                     return Finding(State.FAILED, reason, self.narrow_hint, 0.0, evidence)
         return found
+
+    def _too_large(self, row: Mapping[str, Any]) -> bool:
+        if not row.get("compiles"):
+            return "took longer than" in row.get("why_not", "")
+        return row.get("target") in self.targets and row.get("spills", 0) > self.max_spills
 
 
 def _bits(kernel: Mapping[str, Any], target: str, field: str) -> int:
