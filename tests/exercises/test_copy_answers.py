@@ -1,8 +1,7 @@
-"""Exercise 1.4 against many answers at once, and what its time is weighed with."""
+"""Exercise 1.4 against many answers at once."""
 
 import pytest
 
-from course_lib.exercises import exercise
 from course_lib.exercises.runners import phase1_copy as runner
 from course_lib.grading.outcome import State
 
@@ -46,32 +45,3 @@ def test_a_wrong_copy_fails_exactly_the_criteria_it_breaks(verdicts, answer):
 def test_a_right_copy_passes_however_it_is_written(verdicts, answer):
     outcomes = verdicts[answer].outcomes
     assert [o.state for o in outcomes] == [State.PASSED] * 5, [(o.name, o.reason) for o in outcomes]
-
-
-MEASURED = {
-    "device": "NVIDIA H200", "peer": "torch's copy_", "ratios": [0.99, 0.98, 1.0], "roof_share": 0.9, "rounds": 15,
-    "wrong_rounds": 0, "torch_operations": [], "far": "right",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("change", "state", "words"),
-    [
-        ({}, State.PASSED, "0.99 of torch's copy_ on NVIDIA H200"),
-        ({"ratios": [0.8]}, State.FAILED, "the bar is 0.88"),
-        ({"far": "not tried: 9.7 GB must be free"}, State.PASSED, "0.99"),
-        ({"far": "wrong"}, State.FAILED, "2**31 + 65,536 elements"),
-        ({"wrong_rounds": 2, "roof_share": 0.0}, State.FAILED, "in 2 of 15 rounds"),
-        ({"torch_operations": ["copy_"]}, State.FAILED, "torch worked inside your function (copy_)"),
-        ({"device": "NVIDIA L4"}, State.BLOCKED, "calibrated on NVIDIA H200"),
-        ({"roof_share": 1.2}, State.BLOCKED, "cannot be true"),
-        ({"far": None, "wrong_rounds": None, "rounds": None, "torch_operations": 3}, State.BLOCKED, "does not make sense"),
-    ],
-    ids=str,
-)
-def test_a_time_is_weighed_with_what_was_copied(change, state, words):
-    (timed,) = exercise("1.4").in_cell("timed")
-    (case,) = timed.cases(3)
-    record = {"output": case["x"], "changed": ["out"], "aliases": ["out"], "evidence": {**MEASURED, **change}}
-    finding = timed.judge(case, record)
-    assert (finding.state, words in finding.reason) == (state, True), finding.reason

@@ -1,4 +1,4 @@
-"""Exercise 2.8 against many answers at once, and what its time is weighed with."""
+"""Exercise 2.8 against many answers at once."""
 
 import pytest
 
@@ -96,37 +96,6 @@ def test_a_wrong_output_is_wrong_whatever_the_seed(answer, must):
         by_launches = BY_LAUNCHES if must <= BY_LAUNCHES or answer is answers.by_torch else set()
         assert failed - by_launches <= must, (seed, failed)
         assert answer is answers.by_torch or must - BY_LAUNCHES <= failed, (seed, failed)
-
-
-MEASURED = {
-    "device": "NVIDIA H200", "peer": "a kernel that only reads K and V", "ratios": [0.66, 0.63, 0.65], "roof_share": 0.6,
-    "rounds": 15, "wrong_rounds": 0, "torch_operations": [], "far": "right",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("change", "state", "words"),
-    [
-        ({}, State.PASSED, "0.65 of a kernel that only reads K and V on NVIDIA H200"),
-        ({"ratios": [0.84]}, State.PASSED, "(goal reached)"),
-        ({"ratios": [0.29]}, State.FAILED, "the bar is"),
-        ({"far": "not tried: 9.0 GB must be free"}, State.PASSED, "0.65"),
-        ({"far": "wrong"}, State.FAILED, "2**31 elements"),
-        ({"wrong_rounds": 2, "roof_share": 0.0}, State.FAILED, "in 2 of 15 rounds"),
-        ({"torch_operations": ["index"]}, State.FAILED, "torch worked inside your function (index)"),
-        ({"device": "NVIDIA L4"}, State.BLOCKED, "calibrated on NVIDIA H200"),
-        ({"roof_share": 1.2}, State.BLOCKED, "cannot be true"),
-    ],
-    ids=str,
-)
-def test_a_time_is_weighed_with_what_came_out(change, state, words):
-    from course_lib.exercises.phase2.paged_cases import expected
-
-    (timed,) = exercise("2.8").in_cell("timed")
-    (case,) = timed.cases(3)
-    output = expected(case).to(case["q"].dtype)
-    finding = timed.judge(case, {"output": output, "changed": [], "aliases": [], "evidence": {**MEASURED, **change}})
-    assert (finding.state, words in finding.reason) == (state, True), finding.reason
 
 
 def test_bounds_are_those_that_paper_gives():

@@ -1,4 +1,4 @@
-"""Exercise 2.9 against many answers at once: plans by themselves, decodes by theirs; and what a time is weighed with."""
+"""Exercise 2.9 against many answers at once: plans by themselves, decodes by theirs."""
 
 import pytest
 
@@ -230,38 +230,6 @@ def test_bounds_are_those_that_paper_gives():
     assert found["loaded_bytes"] == 2 * 57 * 128 + 3 * 4 * 128 + 4 * 3 * 128 + parts + 64 * 11
     assert found["stored_bytes"] == parts + 8 * (128 + 4)
     assert found["dot_flops"] == 4 * 64 * 16 * 3 * 128
-
-
-MEASURED = {
-    "device": "NVIDIA H200", "peer": "a plain read of K and V", "ratios": [0.85, 0.84, 0.86], "roof_share": 0.7, "rounds": 15,
-    "wrong_rounds": 0, "torch_operations": [], "far": "right",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("place", [0, 1])
-@pytest.mark.parametrize(
-    ("change", "state", "words"),
-    [
-        ({}, State.PASSED, "0.85 of a plain read of K and V on NVIDIA H200"),
-        ({"ratios": [0.97]}, State.PASSED, "(goal reached)"),
-        ({"ratios": [0.08]}, State.FAILED, "the bar is"),
-        ({"far": "wrong"}, State.FAILED, "2**31 elements"),
-        ({"wrong_rounds": 2, "roof_share": 0.0}, State.FAILED, "in 2 of 15 rounds"),
-        ({"torch_operations": ["_softmax"]}, State.FAILED, "torch worked inside your function (_softmax)"),
-        ({"device": "NVIDIA L4"}, State.BLOCKED, "calibrated on NVIDIA H200"),
-        ({"roof_share": 1.2}, State.BLOCKED, "cannot be true"),
-    ],
-    ids=str,
-)
-def test_a_time_is_weighed_with_what_came_out(place, change, state, words):
-    from course_lib.exercises.phase2.split_decode_cases import expected
-
-    timed = exercise("2.9").in_cell("timed")[place]
-    (case,) = timed.cases(3)
-    out, lse = expected(case)
-    output = out.to(case["q"].dtype), lse.float()
-    finding = timed.judge(case, {"output": output, "changed": [], "aliases": [], "evidence": {**MEASURED, **change}})
-    assert (finding.state, words in finding.reason) == (state, True), finding.reason
 
 
 def test_the_judges_work_list_is_sorted_and_says_where_pairs_begin():
